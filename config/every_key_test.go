@@ -53,32 +53,48 @@ func rightValues() map[string][]string {
 		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
 		"a whole number above zero":              {`1`, `20000`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
+		"allow, deny":                            {`"allow"`, `"deny"`},
 	}
 }
 
 // special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
-		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
-		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
-		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
-		"allowedOrigins":           {`[]`, `["https://x"]`},
-		"mcpServers.NAME.url":      nil, // rejected beside "command"
-		"mcpServers.NAME.headers":  {`{}`},
-		"auth.tokens[].env":        nil, // the variable or file must exist
-		"auth.tokens[].file":       nil,
-		"mcpServers.NAME.envFile":  nil, // the file must exist
-		"auth.tokens[].principal":  nil,
-		"auth.tokens[].profiles":   nil, // the profiles must exist
-		"profiles.NAME.servers":    {`["a"]`},
-		"profiles.NAME.exclude":    {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
-		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
-		"quotas":                   {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
-		"quotas[].on":              {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
-		"audit.file":               {`"audit.jsonl"`, `"./x"`},
-		"mcpServers.NAME.disabled": {`false`, `true`},
+		"listen":                    {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                      {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":              {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":            {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":       nil, // rejected beside "command"
+		"mcpServers.NAME.headers":   {`{}`},
+		"auth.tokens[].env":         nil, // the variable or file must exist
+		"auth.tokens[].file":        nil,
+		"mcpServers.NAME.envFile":   nil, // the file must exist
+		"auth.tokens[].principal":   nil,
+		"auth.tokens[].profiles":    nil, // the profiles must exist
+		"profiles.NAME.servers":     {`["a"]`},
+		"profiles.NAME.exclude":     {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.exclude":   {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.prefix":    {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":   {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                    {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"quotas[].on":               {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
+		"audit.file":                {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled":  {`false`, `true`},
+		"publicURL":                 {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":       {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":     {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":   {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms": {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":  {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":       {`"1s"`, `"5m"`},
+		"auth.issuers[].header":     {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":       nil, // the file must exist
+		"policy.rules[].name":       {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow":      {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":       {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs":      {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].when":       {`"item.kind == 'tool'"`},
+		"policy.rules[].on":         {`["*"]`, `["a__*", "file:///x*"]`},
 
 		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
 		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
@@ -87,15 +103,6 @@ func special() map[string][]string {
 		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
 		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
 		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
-		"publicURL":                             {`"https://mcp.example.com"`, `"http://localhost:7777"`},
-		"auth.issuers[].name":                   {`"x"`, `"corp-2"`},
-		"auth.issuers[].issuer":                 {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
-		"auth.issuers[].audience":               {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
-		"auth.issuers[].algorithms":             {`["ES256"]`, `["RS512", "EdDSA"]`},
-		"auth.issuers[].principal":              {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
-		"auth.issuers[].skew":                   {`"1s"`, `"5m"`},
-		"auth.issuers[].header":                 {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
-		"auth.issuers[].keys":                   nil, // the file must exist
 	}
 }
 
@@ -160,6 +167,19 @@ func document(path, value string) string {
 			}
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy.rules[]."); found {
+		beside := `"name": "r"`
+		switch key {
+		case "name":
+			beside = `"allow": "true"`
+		case "when", "on":
+			beside = `"name": "r", "allow": "true"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "policy": {"otherwise": "deny", "rules": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy."); found && key != "otherwise" {
+		return fmt.Sprintf(`{"mcpServers": {}, "policy": {"otherwise": "deny", %q: %s}}`, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)

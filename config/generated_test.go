@@ -136,6 +136,8 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, logKeys(), Log{})
 	sameNames(t, metricsKeys(), Metrics{})
 	sameNames(t, auditKeys(), Audit{})
+	sameNames(t, policyKeys(), Policy{})
+	sameNames(t, policyRuleKeys(), PolicyRule{})
 }
 
 func sameNames[T any](t *testing.T, keys []key, zero T) {

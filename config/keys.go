@@ -58,6 +58,7 @@ func configKeys() []key {
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
+		{policyKey, policyForm(), "", "Rules about which callers may use which items, and see them. Without it, all may use everything."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }

@@ -288,3 +288,45 @@ func TestExpiryOfSSE(t *testing.T) {
 		}
 	})
 }
+
+// A listen that the edge makes for a session has the identity of the request that caused it.
+func TestIdentityOfInnerListens(t *testing.T) {
+	var creds credentials
+	seen := make(chan string, 4)
+	h := tools(nil)
+	watched := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method != "subscriptions/listen" {
+			return h.Serve(ctx, req, c)
+		}
+		who := "unknown"
+		if req.Identity != nil {
+			who = req.Identity.Subject
+		}
+		seen <- who
+		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", req.Params.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Notify(ctx, n); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return result(`{}`)
+	})
+	bubble(t, watched, server.Config{Authenticate: creds.authenticate}, func(s *site) {
+		first, second := creds.add("t1", "ann", time.Hour), creds.add("t2", "ann", time.Hour)
+		creds.known["t1"].Subject, creds.known["t2"].Subject = "first", "second"
+		session := s.sessionOf(first)
+		st := s.open(s.ctx(), http.MethodGet, "", session, second)
+		if got := <-seen; got != "second" {
+			t.Errorf("the standalone stream listens as %s", got)
+		}
+		if got := s.post(raw("1", "resources/subscribe", `{"uri":"x://y"}`), session, first); got.status != 200 || !strings.Contains(got.body, `"result"`) {
+			t.Errorf("subscribe: %d %s", got.status, got.body)
+		}
+		if got := <-seen; got != "first" {
+			t.Errorf("the subscription listens as %s", got)
+		}
+		st.close()
+	})
+}
