@@ -59,7 +59,7 @@ const policyKey = "policy"
 
 func policyKeys() []key {
 	return []key{
-		// Required, so that a file says what it leaves open.
+		// Required, so that a file states what it leaves open.
 		{"otherwise", oneOf(string(PolicyAllow), string(PolicyDeny)), "", "What holds for what no rule decides: allow or deny. A policy must have it."},
 		{"rules", listOf(policyRule()), "", "The rules. Their order makes no difference."},
 		// A policy for a team is tried on its calls first.

@@ -35,7 +35,7 @@ const MaxExpression = 4096
 //	request.method   string: tools/call, prompts/get, resources/read, completion/complete,
 //	                 subscriptions/listen
 //	request.era      string: modern or legacy
-//	request.client.name, request.client.version  string: what the client says of itself
+//	request.client.name, request.client.version  string: the claim of the client itself
 //
 // A number is an int if it is written as an integer, and a double otherwise.
 type Rule struct {
@@ -169,7 +169,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ReadsClient reports whether a rule reads what a client says of itself.
+// ReadsClient reports whether a rule reads the claims of a client about itself.
 func (p *Policy) ReadsClient(rule int) bool { return p.rules[rule].reads&readsClient != 0 }
 
 // ReadsMethod reports whether a rule reads request.method.

@@ -342,8 +342,8 @@ func TestRandomPolicies(t *testing.T) {
 			c := call(string(raw))
 			effect, scopes := naive(allow, rules, w)
 			for _, got := range []policy.Decision{p.Decide(p.Subject(id, nil), it, c, nil), p.Decide(p.Subject(id, nil), it, c, &v), q.Decide(q.Subject(id, nil), it, c, nil)} {
-				if got.Effect != effect || !slices.Equal(got.Scopes, scopes) {
-					t.Fatalf("seed %d: %+v\nfor %+v: %v %v, want %v %v", seed, rules, w, got.Effect, got.Scopes, effect, scopes)
+				if got.Effect != effect || !slices.Equal(got.Missing, scopes) {
+					t.Fatalf("seed %d: %+v\nfor %+v: %v %v, want %v %v", seed, rules, w, got.Effect, got.Missing, effect, scopes)
 				}
 			}
 			if v.Effect != policy.Open && v.Effect != effect {

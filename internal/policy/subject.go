@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A Class is what the rules can tell apart: subjects of one Class get the same decisions. It is
+// A Class is what the rules can distinguish: subjects of one Class get the same decisions. It is
 // a digest of the values that the rules read.
 type Class [16]byte
 
@@ -122,7 +122,7 @@ func (p *Policy) classOf(id *mcp.Identity, invalid reads, values map[string]any)
 	return Class(h.Sum(nil)[:16])
 }
 
-// hashAt hashes the value of a member. Rules can tell a member that is missing from one of a
+// hashAt hashes the value of a member. Rules can distinguish a member that is missing from one of a
 // value that has no members.
 func hashAt(h hash.Hash, v any, members []string) {
 	for i, name := range members {
