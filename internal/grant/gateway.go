@@ -9,8 +9,8 @@
 // it renews the token once, and after a 403 for lack of a scope it requests one with more scopes.
 // A [Cache] keeps the tokens.
 //
-// A [Source] is the client.Credentials of one backend that the gateway calls on behalf of those
-// that send the requests. Each of them signs in at the authorization server of the backend once,
+// A [Source] is the client.Credentials of one backend that the gateway calls on behalf of the
+// senders of requests. Each of them signs in at the authorization server of the backend once,
 // for a grant that is kept in a vault and renewed. A request without one ends with a [Missing],
 // and can be sent after the sign-in:
 //
