@@ -27,9 +27,10 @@ type lookupResult struct {
 	field mcp.Field      // the field by which a completion names it
 }
 
-// lookupRef returns the lookup of a completion's ref.
+// lookupRef returns the lookup of a completion's ref. Its type decides which member counts.
 func lookupRef(params *mcp.Object) lookup {
-	if name, ok := params.Text(mcp.FieldRefName); ok {
+	if kind, _ := params.Text(mcp.FieldRefType); kind == "ref/prompt" {
+		name, _ := params.Text(mcp.FieldRefName)
 		return lookup{catalog.Prompts, name, params}
 	}
 	uri, _ := params.Text(mcp.FieldRefURI)
