@@ -146,52 +146,74 @@ func (v *view) mayFollow(of viewer, uri string) bool {
 	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect == policy.Allowed
 }
 
-// argumentsOf returns the arguments of a call as rules see them, or nil. Those of a completion
-// are the ones that the client has already, and the one that it completes.
+// argumentsOf returns the arguments of a call as rules see them, or nil.
 func argumentsOf(req *mcp.Request) []byte {
-	if req.Method != "completion/complete" {
-		return req.Params.Raw(mcp.FieldArguments)
+	if req.Method == "completion/complete" {
+		return completionArguments(req.Params.Bytes())
 	}
-	var name, value []byte
-	var known []byte
-	for member, raw := range jsonscan.Members(req.Params.Bytes()) {
-		switch member {
-		case "argument":
-			name, value = nameAndValue(raw)
-		case "context":
-			for inner, given := range jsonscan.Members(raw) {
-				if inner == "arguments" {
-					known = given
-				}
-			}
-		}
-	}
+	return req.Params.Raw(mcp.FieldArguments)
+}
+
+// unreadable are arguments that rules cannot read, and so a failure of those that do.
+var unreadable = []byte("null") //nolint:gochecknoglobals // never changed
+
+// completionArguments returns the arguments of a completion: the one that the client completes,
+// and those that it has already.
+func completionArguments(params []byte) []byte {
 	out := []byte{'{'}
-	if name != nil && value != nil {
-		out = append(append(append(out, name...), ':'), value...)
-	}
-	for member, given := range jsonscan.Members(known) {
+	add := func(name, value []byte) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(jsonscan.AppendString(out, member), ':'), given...)
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	for member, raw := range jsonscan.Members(params) {
+		switch member {
+		case "argument":
+			name, value, ok := twoMembers(raw, "name", "value")
+			if !ok || len(name) == 0 || name[0] != '"' || value == nil {
+				return unreadable
+			}
+			add(name, value)
+		case "context":
+			known, _, ok := twoMembers(raw, "arguments", "")
+			if !ok || known != nil && known[0] != '{' && !isNull(known) {
+				return unreadable
+			}
+			for name, value := range jsonscan.Members(known) {
+				add(jsonscan.AppendString(nil, name), value)
+			}
+		}
 	}
 	return append(out, '}')
 }
 
-// nameAndValue returns the members of the argument of a completion, as they are written. The
-// name is nil if it is not a text.
-func nameAndValue(argument []byte) (name, value []byte) {
-	for member, raw := range jsonscan.Members(argument) {
-		switch {
-		case member == "name" && len(raw) > 0 && raw[0] == '"':
-			name = raw
-		case member == "value":
-			value = raw
-		}
+// twoMembers returns two members of an object as they are written, or nil for one that is
+// missing. It reports false for a value that is neither an object nor null, and for two members
+// of one name, of which the backend may read the other one.
+func twoMembers(object []byte, first, second string) (a, b []byte, ok bool) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil, nil, isNull(object)
 	}
-	return name, value
+	for member, raw := range jsonscan.Members(object) {
+		var at *[]byte
+		switch member {
+		case first:
+			at = &a
+		case second:
+			at = &b
+		default:
+			continue
+		}
+		if *at != nil {
+			return nil, nil, false
+		}
+		*at = raw
+	}
+	return a, b, true
 }
+
+func isNull(raw []byte) bool { return string(raw) == "null" }
 
 // needsScopes returns the error of a request that lacks scopes (RFC 6750, section 3.1). The
 // challenge has all that the request needs: those of each request to the endpoint, too.
