@@ -105,21 +105,35 @@ func nameInRecord(e *catalog.Entry) string {
 	return e.Name
 }
 
-// decide returns the decision about a request for the item of a lookup.
+// decide returns the decision about a request for the item of a lookup. A URI that is in no list
+// is judged as it is written, and in its plain form.
 func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
+	if f.isListed() {
+		return f.decideURI(of, req, "")
+	}
+	d := f.decideURI(of, req, f.entry.Name)
+	if plain := policy.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
+		return f.decideURI(of, req, plain)
+	}
+	return d
+}
+
+// decideURI is decide for a URI that is in no list, or for an item if that is "".
+func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.Decision {
 	s := f.policy.Subject(of.currentIdentity(), of.Peer)
 	listed, call := f.entry, policy.Call{Method: req.Method}
-	if f.entry.JSON() == nil { // a URI that is in no list
-		call.URI, call.HasURI = f.entry.Name, true
+	if uri != "" {
+		call.URI, call.HasURI = uri, true
 		var ok bool
 		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // in a dry run, of the only backend with resources
-			item := policy.NewItem(policy.Resource, f.entry.BackendName, f.entry.Name, f.entry.Own, nil)
+			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, uri, nil)
 			return f.policy.Decide(s, item, &call, nil)
 		}
 	}
 	var known *policy.Verdict
 	// If the sender is of another class now than when its view was taken, nothing is known.
-	if f.class == nil || f.class.class == s.Class() {
+	// What is known about a template is for URIs as it makes them, which are plain.
+	if isPlain := uri == "" || uri == f.entry.Name; isPlain && (f.class == nil || f.class.class == s.Class()) {
 		seen := f.classes.of(s)
 		known = seen.verdicts[listed]
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
