@@ -33,7 +33,8 @@ type activeBackend struct {
 	limits  config.Limits
 	taskIDs *taskIDs
 	tasks   *runningTasks
-	client  *client.Client // nil for a backend in this process
+	client  *client.Client     // nil for a backend in this process
+	access  backendCredentials // nil if it has none
 	metrics backendMetrics
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
@@ -52,6 +53,9 @@ func (g *Gateway) start(srv config.Backend, limits config.Limits, last previous)
 	cfg := g.clientConfig(&srv, limits)
 	// b.Backend is set before any request is sent.
 	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
+	if b.access = g.credentialsFor(&srv); b.access != nil {
+		cfg.Credentials = b.access
+	}
 	b.client = dial(&srv, cfg)
 	return g.follow(b, b.client, last)
 }
@@ -202,6 +206,9 @@ func (b *activeBackend) stop(ctx context.Context) error {
 		// Graceful, or at once if ctx has ended: running calls end with an error then.
 		err = b.client.Shutdown(ctx)
 	}
+	if b.access != nil {
+		b.access.close()
+	}
 	<-b.done
 	return err
 }
@@ -226,7 +233,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
-		Credentials:  revealed(srv.Secrets),
+		Redact:       revealed(srv.Secrets),
 		Transport:    g.opt.Transport,
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,

@@ -95,6 +95,9 @@ type BackendStatus struct {
 	Starts    int   `json:"startsLastHour,omitzero"`
 	Memory    int64 `json:"memoryBytes,omitzero"`
 
+	// OAuth is how access tokens for it are obtained, or nil.
+	OAuth *OAuthStatus `json:"oauth,omitempty"`
+
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
@@ -206,6 +209,9 @@ func (b *activeBackend) status() BackendStatus {
 	}
 	if b.client != nil {
 		s.OtherOutput = b.client.OtherOutput()
+	}
+	if b.access != nil {
+		s.OAuth = b.access.status()
 	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()

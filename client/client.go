@@ -51,8 +51,9 @@ type Client struct {
 
 // link connects to a server before its era is known.
 type link interface {
-	// detect determines the era and returns a protocol of that era.
-	detect(ctx context.Context) (protocol, error)
+	// detect determines the era and returns a protocol of that era. It asks the server on
+	// behalf of the sender of a request, or of the gateway if that is nil.
+	detect(ctx context.Context, of *mcp.Request) (protocol, error)
 	// stop closes what the link has opened, and returns when it is closed.
 	stop()
 }

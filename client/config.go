@@ -24,9 +24,12 @@ type Config struct {
 	// precedence.
 	Header http.Header
 
-	// Credentials are texts that are removed from logs and errors, besides the credentials in
+	// Credentials gives what is sent with an HTTP request beside Header. It may be nil.
+	Credentials Credentials
+
+	// Redact are texts that are removed from logs and errors, besides the credentials in
 	// Header, in variables and in the URL. Texts of fewer than eight bytes stay.
-	Credentials []string
+	Redact []string
 
 	// Transport sends the HTTP requests. If nil, the Client makes its own, with the
 	// time limits below. Redirects are never followed.
@@ -140,6 +143,21 @@ type Command struct {
 	Memory int64
 }
 
-// setup returns the configuration for the packages below. The two types have the same
-// fields.
-func (c Config) setup() *call.Setup { return call.NewSetup(call.Config(c)) }
+func (c Config) setup() *call.Setup { return call.NewSetup(c.below()) }
+
+// below returns the configuration for the packages below, whose type has the same fields.
+func (c Config) below() call.Config {
+	below := call.Config{
+		Name: c.Name, Header: c.Header, Redact: c.Redact, Transport: c.Transport,
+		Version: c.Version, Share: c.Share, OneClient: c.OneClient, Info: c.Info,
+		Connect: c.Connect, Handshake: c.Handshake, Write: c.Write, Stop: c.Stop,
+		MaxMessage: c.MaxMessage, MaxSessions: c.MaxSessions, IdleSessions: c.IdleSessions, IdleTime: c.IdleTime,
+		MaxProcesses: c.MaxProcesses, MaxRounds: c.MaxRounds, MaxLogLine: c.MaxLogLine,
+		LoginPath: c.LoginPath, ProcessLevel: c.ProcessLevel, RestSessions: c.RestSessions,
+		Announced: c.Announced, SessionEnded: c.SessionEnded, Logger: c.Logger,
+	}
+	if c.Credentials != nil {
+		below.Credentials = credentialsOf{c.Credentials}
+	}
+	return below
+}

@@ -27,15 +27,16 @@ type activeProtocol struct {
 // end closes the protocol once. It returns when the protocol is closed.
 func (ap *activeProtocol) end(ctx context.Context) { ap.ending.Once(func() { ap.Close(ctx) }) }
 
-// protocol returns the protocol in use, after a probe if necessary. The caller must
-// release it. The limits of asker are paused during the probe, which has its own.
-func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtocol, error) {
+// protocol returns the protocol in use for a request, after a probe if necessary. The caller
+// must release it. The limits of asker are paused during the probe, which has its own.
+func (c *Client) protocol(ctx context.Context, req *mcp.Request, asker mcp.Caller) (*activeProtocol, error) {
 	for {
-		ap, det, err := c.acquire()
+		ap, det, err := c.acquire(req)
 		if ap != nil || err != nil {
 			return ap, err
 		}
-		if err := c.awaitDetection(ctx, asker, det); err != nil {
+		err = c.awaitDetection(ctx, asker, det)
+		if err != nil && (ctx.Err() != nil || det.concerns(req)) {
 			return nil, err
 		}
 	}
@@ -53,8 +54,9 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 	}
 }
 
-// acquire returns the protocol in use, or a probe to wait for, started if necessary.
-func (c *Client) acquire() (*activeProtocol, *detection, error) {
+// acquire returns the protocol in use, or a probe to wait for, started if necessary on behalf
+// of the sender of a request.
+func (c *Client) acquire(req *mcp.Request) (*activeProtocol, *detection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur != nil {
@@ -64,9 +66,9 @@ func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	if c.detecting != nil {
 		return nil, c.detecting, nil
 	}
-	det := &detection{done: make(chan struct{})}
+	det := &detection{done: make(chan struct{}), perPrincipal: c.setup.IsPerPrincipal(), principal: req.Principal}
 	// Close waits for it. The link's limits bound it.
-	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
+	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, req, det) }); !ok {
 		return nil, nil, c.setup.Closed()
 	}
 	c.detecting = det
@@ -77,13 +79,22 @@ func (c *Client) acquire() (*activeProtocol, *detection, error) {
 type detection struct {
 	done chan struct{}
 	err  error // set before done is closed
+
+	perPrincipal bool   // Credentials differ
+	principal    string // on whose behalf it is
+}
+
+// concerns reports whether the failure of the probe is that of a request. One that Credentials
+// have ended may be about another principal, and its text is for that one.
+func (d *detection) concerns(req *mcp.Request) bool {
+	return !d.perPrincipal || d.principal == req.Principal || !call.IsRejected(d.err, call.NoCredential)
 }
 
 // detect probes the server, stores the protocol, and then wakes the waiting requests.
 // After a failed probe the next request probes again.
-func (c *Client) detect(ctx context.Context, det *detection) {
+func (c *Client) detect(ctx context.Context, of *mcp.Request, det *detection) {
 	began := time.Now()
-	p, err := c.link.detect(ctx)
+	p, err := c.link.detect(ctx, of)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(det.done)
@@ -170,14 +181,14 @@ func (c *Client) forget(ap *activeProtocol) {
 // recheck probes the server in the background, and makes further requests use another
 // era if the server speaks that now. Requests continue meanwhile. One probe runs at a
 // time.
-func (c *Client) recheck() {
+func (c *Client) recheck(of *mcp.Request) {
 	old := c.beginRecheck()
 	if old == nil {
 		return
 	}
 	// Bounded by the time limits of a probe and of a handshake; waited for by Close.
 	c.group.Start(func(ctx context.Context) {
-		p := c.probeOtherEra(ctx, old)
+		p := c.probeOtherEra(ctx, of, old)
 		isReplaced, isIdle := c.endRecheck(old, p)
 		if !isReplaced {
 			if p != nil {
@@ -208,13 +219,13 @@ func (c *Client) beginRecheck() *activeProtocol {
 // probeOtherEra returns the protocol of another era if the server speaks that now,
 // otherwise nil. A server in trouble may answer a probe with an error of either era, so
 // a request must succeed.
-func (c *Client) probeOtherEra(ctx context.Context, ap *activeProtocol) protocol {
-	p, err := c.link.detect(ctx)
+func (c *Client) probeOtherEra(ctx context.Context, of *mcp.Request, ap *activeProtocol) protocol {
+	p, err := c.link.detect(ctx, of)
 	if err != nil {
 		return nil
 	}
 	if p.Era() != ap.Era() {
-		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
+		_, err = p.Serve(ctx, c.setup.OnBehalfOf(of, call.MethodDiscover), call.NoCaller{})
 		if err == nil {
 			return p
 		}

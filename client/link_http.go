@@ -33,7 +33,7 @@ func NewSSE(url string, cfg Config) *Client {
 // sseLink reaches a server that is configured to use HTTP with SSE.
 type sseLink struct{ *httpconn.Endpoint }
 
-func (l *sseLink) detect(context.Context) (protocol, error) {
+func (l *sseLink) detect(context.Context, *mcp.Request) (protocol, error) {
 	return legacy.New(l.Setup, legacy.SSEDialer{Endpoint: l.Endpoint}, l.Version), nil
 }
 
@@ -48,14 +48,14 @@ const probeHTTP = 10 * time.Second
 
 // detect does not probe if the version is configured: the server may not support a
 // probe.
-func (h *httpLink) detect(ctx context.Context) (protocol, error) {
+func (h *httpLink) detect(ctx context.Context, of *mcp.Request) (protocol, error) {
 	switch h.Version.Era() {
 	case mcp.EraLegacy:
 		return legacy.New(h.Setup, &legacy.HTTPDialer{Endpoint: h.Endpoint}, h.Version), nil
 	case mcp.EraModern:
 		return modern.NewHTTP(h.Endpoint, h.Version), nil
 	default:
-		return h.probe(ctx)
+		return h.probe(ctx, of)
 	}
 }
 
@@ -64,10 +64,10 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 // Versions"). A failure that does not indicate the era, such as no connection or
 // refused credentials, is returned to the caller and not remembered: the next request
 // probes again.
-func (h *httpLink) probe(ctx context.Context) (protocol, error) {
+func (h *httpLink) probe(ctx context.Context, of *mcp.Request) (protocol, error) {
 	m := modern.NewHTTP(h.Endpoint, mcp.LatestModern)
 	began := time.Now()
-	err := m.Discover(ctx, probeTime(h.Setup, probeHTTP))
+	err := m.Discover(ctx, of, probeTime(h.Setup, probeHTTP))
 	if ctx.Err() != nil {
 		m.Close(ctx)
 		return nil, h.Closed()

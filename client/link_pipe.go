@@ -43,7 +43,7 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 // of its own and ends with this process.
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := cfg.setup()
-	s.Secrets = redact.New(nil, cmd.Env).With(cfg.Credentials...)
+	s.SetSecrets(redact.New(nil, cmd.Env))
 	l := process.NewLauncher(s, process.Command(cmd))
 	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
 	pipes := newPipeLink(s, connect, l.Quit)
@@ -93,7 +93,7 @@ const probePipe = 3 * time.Second
 
 // detect opens a pipe only to probe or for a modern server. With a configured legacy
 // version, each session opens its own.
-func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
+func (l *pipeLink) detect(ctx context.Context, _ *mcp.Request) (protocol, error) {
 	if m := l.lateModern.Swap(nil); m != nil {
 		return m, nil
 	}
@@ -204,7 +204,7 @@ func terminalOf(call *session.Call) *session.Terminal {
 }
 
 // Dial returns a pipe for a legacy session: the probed one, if it still exists.
-func (l *pipeLink) Dial(ctx context.Context, n stdio.Purpose) (legacy.Conn, error) {
+func (l *pipeLink) Dial(ctx context.Context, _ *mcp.Request, n stdio.Purpose) (legacy.Conn, error) {
 	p, err := l.reuse(ctx, n)
 	if p == nil && err == nil {
 		p, err = l.open(ctx, n)

@@ -58,7 +58,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	ap, err := c.protocol(ctx, call.NoCaller{})
+	ap, err := c.protocol(ctx, req, call.NoCaller{})
 	if err != nil {
 		return err
 	}

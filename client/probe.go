@@ -96,6 +96,9 @@ func decide(s *call.Setup, res *mcp.Result, err error) (probeResult, error) {
 	if err == nil {
 		return decideByVersions(s, versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
+	if call.IsRejected(err, call.NoCredential) {
+		return isUndecided, err // whatever it is, it is not from the server
+	}
 	// A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the
 	// cause may be the response to another message than the probe.
 	f, isFault := errors.AsType[*mcp.Fault](err)

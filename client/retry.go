@@ -21,7 +21,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	for {
 		var res *mcp.Result
 		req.Timeline.Attempt()
-		ap, err := c.protocol(ctx, caller)
+		ap, err := c.protocol(ctx, req, caller)
 		if err == nil {
 			ap.opening.Note(req.Timeline)
 			if ap.Era() == mcp.EraModern { // otherwise a session is leased

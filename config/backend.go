@@ -34,6 +34,8 @@ type Backend struct {
 	// URL and Headers are those of a remote server.
 	URL     string            `json:"url"`
 	Headers map[string]Secret `json:"headers"`
+	// OAuth is how access tokens for the URL are obtained; nil means not at all.
+	OAuth *OAuth `json:"oauth"`
 
 	// Disabled excludes the server. Only the form of the rest of its entry has been
 	// checked: its variables are not expanded.

@@ -75,6 +75,8 @@ func (f form) schema() *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Pattern: durationPattern}
 	case "a size":
 		return &jsonschema.Schema{Type: "string", Pattern: sizePattern}
+	case "a port":
+		return &jsonschema.Schema{Type: "integer", Minimum: new(1.0), Maximum: new(65535.0)}
 	case "a whole number":
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: new(1.0)},

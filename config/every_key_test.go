@@ -42,6 +42,13 @@ func rightValues() map[string][]string {
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
+		"a port":                            {`1`, `65535`},
+		"user, gateway":                     {`"user"`},
+		"code, clientCredentials, exchange, idJag, jwtBearer": {`"code"`},
+		"auto, none":             {`"auto"`, `"none"`},
+		"own, shared":            {`"own"`, `"shared"`},
+		"discovered, 2025-03-26": {`"discovered"`, `"2025-03-26"`},
+		"127.0.0.1, localhost":   {`"127.0.0.1"`, `"localhost"`},
 	}
 }
 
@@ -66,6 +73,12 @@ func special() map[string][]string {
 		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
 		"audit.file":               {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled": {`false`, `true`},
+
+		"mcpServers.NAME.oauth":           {`{}`},
+		"mcpServers.NAME.oauth.issuer":    {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey": nil, // must be a key
+		"mcpServers.NAME.oauth.assertion": nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.resource":  {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
 	}
 }
 
@@ -80,10 +93,17 @@ func document(path, value string) string {
 		switch key {
 		case "url":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "oauth":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": %s}}}`, value)
+		case "oauth.clientSecret", "oauth.clientKey":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {"clientId": "x", %q: %s}}}}`, strings.TrimPrefix(key, "oauth."), value)
 		case "headers":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
 		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
 	case strings.HasPrefix(path, "profiles.NAME."):
@@ -175,7 +195,7 @@ func takes(want string, k configfile.Kind) bool {
 		return k == configfile.Mapping
 	case want == "true or false":
 		return k == configfile.Bool
-	case want == "a whole number":
+	case want == "a whole number", want == "a port":
 		return k == configfile.Integer
 	default:
 		return k == configfile.Text

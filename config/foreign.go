@@ -78,8 +78,7 @@ func foreignServerKeys() []foreignKey {
 		// What the server would otherwise receive from a file, a program or a sign-in.
 		// Without it the server would start, and fail later for an unclear reason.
 		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`, "headers"},
-		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
-		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
+		{"auth", false, `write "oauth", or an Authorization header in "headers"`, "oauth"},
 		// A protection must never be dropped silently.
 		{"sandbox", false, "the gateway runs the command unchanged; put a sandbox into the command", ""},
 		{"sandboxEnabled", false, "the gateway runs the command unchanged; put a sandbox into the command", ""},

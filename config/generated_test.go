@@ -125,6 +125,7 @@ func foreignTable() string {
 func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
 	sameNames(t, serverKeys(), Backend{})
+	sameNames(t, oauthKeys(), OAuth{})
 	sameNames(t, profileKeys(), Profile{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})

@@ -172,6 +172,8 @@ func serverKeys() []key {
 		{"url", nonEmpty(), "", "The URL of a remote server, http or https."},
 		// Secrets: most headers are credentials.
 		{"headers", mapOf(secret()), "", "Headers sent with each request to the URL. Their values are never printed."},
+		// A pointer: an empty mapping differs from none. The keys that clients have are the same.
+		{"oauth", optional(object(oauthKeys(), nil)), "", "Access tokens for the URL, obtained by OAuth. An empty mapping means that users sign in."},
 		// Only the form of the entry is checked, so that it can lack its secrets.
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 

@@ -37,10 +37,11 @@ const (
 
 // The codes of a server that refuses the credentials.
 const (
-	AuthSignIn = "SB_AUTH_SIGN_IN"
-	AuthWrong  = "SB_AUTH_WRONG"
-	AuthScope  = "SB_AUTH_SCOPE"
-	AuthLater  = "SB_AUTH_LATER"
+	AuthSignIn  = "SB_AUTH_SIGN_IN"
+	AuthWrong   = "SB_AUTH_WRONG"
+	AuthScope   = "SB_AUTH_SCOPE"
+	AuthLater   = "SB_AUTH_LATER"
+	AuthBackend = "SB_AUTH_BACKEND"
 )
 
 // The codes of notes on a configuration file.
@@ -184,6 +185,10 @@ func All() []Entry {
 			AuthLater, "A server is busy, or its quota is used up.",
 			"It answered 429, or 503 with Retry-After.",
 			"Wait; or raise the quota at the server.", true,
+		}, {
+			AuthBackend, "The gateway has no valid credential for a server.",
+			"The authorization server gave none, or the server refuses the one that it gave. The request was not sent, or refused.",
+			"The reason names the key of `oauth` to correct, or the authorization server that cannot be reached.", true,
 		}, {
 			FilePlaceholder, "A value in the configuration was copied from an example.",
 			"`<YOUR_TOKEN>`, `/path/to/folder` or the like was not replaced.",

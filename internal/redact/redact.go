@@ -27,11 +27,13 @@ const (
 	minStart = 4
 )
 
-// A Redactor removes a set of secrets from texts. nil removes nothing. It is immutable.
+// A Redactor removes a set of secrets from texts. nil removes nothing. It is immutable, but
+// for the secrets of a Recent.
 type Redactor struct {
 	given   []string
 	secrets []string // those in all forms, the longest first
 	replace *strings.Replacer
+	recent  *Recent // may be nil
 }
 
 // New returns a Redactor for the values of header fields, for variables in the form
@@ -62,10 +64,24 @@ func (r *Redactor) With(secrets ...string) *Redactor {
 	if len(secrets) == 0 {
 		return r
 	}
-	if r != nil {
-		secrets = slices.Concat(r.given, secrets)
+	if r == nil {
+		return Of(secrets...)
 	}
-	return Of(secrets...)
+	return Of(slices.Concat(r.given, secrets)...).And(r.recent)
+}
+
+// And returns a Redactor that also removes the secrets of recent at the time of each call.
+// It replaces the Recent of r. nil has none.
+func (r *Redactor) And(recent *Recent) *Redactor {
+	if recent == nil {
+		return r
+	}
+	if r == nil {
+		return &Redactor{replace: strings.NewReplacer(), recent: recent}
+	}
+	both := *r
+	both.recent = recent
+	return &both
 }
 
 // Of returns a Redactor for the given texts, as they are and as programs print them with
@@ -88,7 +104,7 @@ func Of(given ...string) *Redactor {
 	for _, s := range secrets {
 		pairs = append(pairs, s, Redacted)
 	}
-	return &Redactor{slices.Clone(given), secrets, strings.NewReplacer(pairs...)}
+	return &Redactor{given: slices.Clone(given), secrets: secrets, replace: strings.NewReplacer(pairs...)}
 }
 
 // linesOf returns the lines of texts that have several.
@@ -158,7 +174,7 @@ func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
 	}
-	return r.replace.Replace(s)
+	return r.recent.text(r.replace.Replace(s))
 }
 
 // CutText is Text for a text that may be cut off, possibly within a secret.
@@ -168,11 +184,9 @@ func (r *Redactor) CutText(s string) string {
 	}
 	s = r.Text(s)
 	for _, secret := range r.secrets {
-		for n := min(len(secret)-1, len(s)); n >= minStart; n-- {
-			if strings.HasSuffix(s, secret[:n]) {
-				return s[:len(s)-n] + Redacted
-			}
+		if n := beginningAtEnd(s, secret); n > 0 {
+			return s[:len(s)-n] + Redacted
 		}
 	}
-	return s
+	return r.recent.cutText(s)
 }

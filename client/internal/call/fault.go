@@ -133,6 +133,7 @@ const (
 	HeaderMismatch                      // -32020: the headers known for a tool are outdated
 	Busy                                // 408, 429 or 503 before processing
 	NeverSpoke                          // it has refused every handshake so far
+	NoCredential                        // Credentials have ended the request, which must not be sent again
 )
 
 func (r *Rejected) Error() string { return r.Err.Error() }

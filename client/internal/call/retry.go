@@ -39,6 +39,8 @@ func Classify(req *mcp.Request, err error) RetryDecision {
 		return Reprobe
 	case IsRejected(err, SessionGone):
 		return GiveUp // a new session was tried already
+	case IsRejected(err, NoCredential):
+		return GiveUp // Credentials have decided
 	}
 	// The outcome decides from here on. An error of the server itself is a response,
 	// whatever its code.

@@ -20,7 +20,8 @@ import (
 type Config struct {
 	Name        string
 	Header      http.Header
-	Credentials []string
+	Credentials Credentials
+	Redact      []string
 	Transport   http.RoundTripper
 
 	Version   mcp.Version
@@ -53,13 +54,16 @@ type Setup struct {
 	Secrets *redact.Redactor // must not be logged; set before the first request
 	BadInfo error            // why Info is not a JSON object, or nil
 
+	recent *redact.Recent // what Credentials have given; part of Secrets
+
 	// AwaitRetry waits before the n-th resend of a request that was not sent. It
 	// reports false if the request must not be sent again. All protocols share the
 	// Client's retry budget.
 	AwaitRetry func(ctx context.Context, n int) bool
 
-	// Recheck starts a probe of the server, without waiting for it. Set by the Client.
-	Recheck func()
+	// Recheck starts a probe of the server on behalf of the sender of a request, without
+	// waiting for it. Set by the Client.
+	Recheck func(*mcp.Request)
 
 	// OtherOutput is the first line of a process's standard output that was not a
 	// message, redacted. It is nil if every line was a message. It concerns the process
@@ -75,7 +79,7 @@ type Setup struct {
 
 // NewSetup returns the setup of cfg. A negative limit means no limit, and zero is its default.
 func NewSetup(cfg Config) *Setup {
-	s := &Setup{Config: cfg, Log: cfg.Logger, Recheck: func() {}, Hurried: make(chan struct{})}
+	s := &Setup{Config: cfg, Log: cfg.Logger, Recheck: func(*mcp.Request) {}, Hurried: make(chan struct{})}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
@@ -85,7 +89,10 @@ func NewSetup(cfg Config) *Setup {
 	if s.SessionEnded == nil {
 		s.SessionEnded = func(time.Duration) {}
 	}
-	s.Secrets = redact.New(cfg.Header, nil).With(cfg.Credentials...)
+	if cfg.Credentials != nil {
+		s.recent = new(redact.Recent)
+	}
+	s.SetSecrets(redact.New(cfg.Header, nil))
 	s.Log = slog.New(redact.Around(s.Log.Handler(), func() *redact.Redactor { return s.Secrets })).With(slog.String("backend", cfg.Name))
 	s.Header = cfg.Header.Clone()
 	if len(s.Info) == 0 {
@@ -104,6 +111,12 @@ func NewSetup(cfg Config) *Setup {
 	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)
 	s.IdleTime = limit(cfg.IdleTime, time.Minute, Never)
 	return s
+}
+
+// SetSecrets sets Secrets to r and what is to be removed in any case. It must be called before
+// the first request.
+func (s *Setup) SetSecrets(r *redact.Redactor) {
+	s.Secrets = r.With(s.Config.Redact...).And(s.recent)
 }
 
 // Values of a limit that does not exist. No count or duration reaches them, and adding

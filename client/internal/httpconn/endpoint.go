@@ -29,6 +29,7 @@ import (
 type Endpoint struct {
 	*call.Setup
 	URL             string
+	origin          string        // of URL, or "" if that is not usable
 	template        *http.Request // copied for every request
 	urlErr          error         // why template is nil
 	transport       http.RoundTripper
@@ -43,7 +44,7 @@ type Endpoint struct {
 // its own, with connections of its own.
 func NewEndpoint(s *call.Setup, url string) *Endpoint {
 	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil, refusals: new(refusalLog)}
-	s.Secrets = redact.New(s.Header, nil, url).With(s.Credentials...)
+	s.SetSecrets(redact.New(s.Header, nil, url))
 	if e.transport == nil {
 		e.transport = newTransport(s)
 	}
@@ -65,6 +66,7 @@ func (e *Endpoint) At(url string) *Endpoint {
 //nolint:contextcheck,nolintlint // the template has no request's context
 func (e *Endpoint) setURL(url string) {
 	e.URL = url
+	e.origin, _ = call.OriginOf(url)
 	e.Configured = http.Header{"Accept-Encoding": {"identity"}}
 	for k, v := range e.Header {
 		e.Configured[http.CanonicalHeaderKey(k)] = v
@@ -97,9 +99,13 @@ func (e *Endpoint) ForgetConnections() {
 	}
 }
 
-// Post sends one message. Its error is a Fault with an outcome: whether any of the
-// message was sent.
-func (e *Endpoint) Post(ctx context.Context, header http.Header, out *RequestBody) (*http.Response, error) {
+// Post sends one message, with the credential for the request that it belongs to; if that is
+// nil, without one. Its error is a Fault with an outcome, which is whether any of the message
+// was sent, or that of Credentials.
+func (e *Endpoint) Post(ctx context.Context, about *mcp.Request, header http.Header, out *RequestBody) (*http.Response, error) {
+	if e.Credentials != nil && about != nil {
+		return e.authorized(ctx, about, header, func(header http.Header) (*http.Response, error) { return e.Post(ctx, nil, header, out) })
+	}
 	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
 		return nil, err
@@ -117,8 +123,11 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, out *RequestBod
 }
 
 // Fetch sends a request without a message. The outcome of its error depends on whether
-// there was a connection.
-func (e *Endpoint) Fetch(ctx context.Context, method string, header http.Header) (*http.Response, error) {
+// there was a connection. For about see Post.
+func (e *Endpoint) Fetch(ctx context.Context, about *mcp.Request, method string, header http.Header) (*http.Response, error) {
+	if e.Credentials != nil && about != nil {
+		return e.authorized(ctx, about, header, func(header http.Header) (*http.Response, error) { return e.Fetch(ctx, nil, method, header) })
+	}
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	req, err := e.request(httptrace.WithClientTrace(ctx, trace), method, header)

@@ -24,6 +24,7 @@ type RequestBody struct {
 	Times  *mcp.Timeline // of the request that the message is sent for, or nil
 	Sent   atomic.Bool
 	first  requestBodyReader // one is enough, nearly always
+	begun  bool              // first was used: a transport may still read it after the response
 	answer answerBody        // the body of the response
 }
 
@@ -32,10 +33,18 @@ type RequestBody struct {
 var errWithdrawn = errors.New("the call ended before its request was sent")
 
 // setOn makes p the body of a request. A transport may resend a request that was not sent,
-// or that a server refused to process, and then opens the body again.
+// or that a server refused to process, and then opens the body again. A body that is set on a
+// second request, because the server has refused the first one unprocessed, is not sent yet.
 func (p *RequestBody) setOn(req *http.Request) {
 	req.ContentLength = int64(p.Msg.Len())
-	req.Body = p.open(&p.first)
+	reader := &p.first
+	if p.begun {
+		reader = new(requestBodyReader)
+		p.Sent.Store(false)
+		p.answer = answerBody{}
+	}
+	p.begun = true
+	req.Body = p.open(reader)
 	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(requestBodyReader)), nil }
 }
 

@@ -91,7 +91,7 @@ func (n *clientEnd) send(p []byte, write func([]byte) (int, error)) (int, error)
 func (l *pipeDialer) posting(ctx context.Context, p *RequestBody) <-chan error {
 	got := make(chan error, 1)
 	go func() { // ends with its response, or with the context
-		resp, err := l.Post(ctx, l.Posts, p)
+		resp, err := l.Post(ctx, nil, l.Posts, p)
 		if err == nil {
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -318,7 +318,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 				end.Close()
 			}()
-			resp, err := l.Post(t.Context(), l.Posts, &RequestBody{Msg: jsonrpc.Pieces{make([]byte, size)}})
+			resp, err := l.Post(t.Context(), nil, l.Posts, &RequestBody{Msg: jsonrpc.Pieces{make([]byte, size)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +354,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	e := NewEndpoint(call.NewSetup(call.Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
 	tr := e.transport.(*http1.Transport) //nolint:forcetypeassert // NewEndpoint made it
 	tr.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
-	_, err = e.Post(t.Context(), e.Posts, &RequestBody{Msg: jsonrpc.Pieces{make([]byte, 16<<20)}})
+	_, err = e.Post(t.Context(), nil, e.Posts, &RequestBody{Msg: jsonrpc.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want the outcome %v because of %v", err, mcp.Unknown, os.ErrDeadlineExceeded)
 	}

@@ -16,8 +16,9 @@ import (
 
 // Dialer opens the connection of one legacy session.
 type Dialer interface {
-	// Dial returns a connection for one session. The caller must close it.
-	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
+	// Dial returns a connection for one session, on behalf of the sender of a request. The
+	// caller must close it.
+	Dial(ctx context.Context, of *mcp.Request, n stdio.Purpose) (Conn, error)
 
 	// HandshakeFailed is called when the handshake over the connection has failed, before it is
 	// closed. It reports true if the connection has turned out to be modern, and must be

@@ -29,11 +29,14 @@ type HTTPDialer struct {
 
 // Dial returns a connection that is not open yet, or an open one over HTTP with SSE if the
 // server has shown that it has only that.
-func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
+func (d *HTTPDialer) Dial(ctx context.Context, of *mcp.Request, n stdio.Purpose) (Conn, error) {
 	if !d.usesSSE.Load() {
 		return newHTTPConn(d.Endpoint), nil
 	}
-	w, err := SSEDialer{d.Endpoint}.Dial(ctx, n)
+	w, err := SSEDialer{d.Endpoint}.Dial(ctx, of, n)
+	if call.IsRejected(err, call.NoCredential) {
+		return nil, err
+	}
 	if f, ok := call.Unwrap(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
 		d.usesSSE.Store(false) // the server may have been replaced
 		return newHTTPConn(d.Endpoint), nil
@@ -57,7 +60,7 @@ func (d *HTTPDialer) SSEFallback(ctx context.Context, conn Conn) Conn {
 	if !ok || !mayBeSSE(w.refusedWith) {
 		return nil
 	}
-	old, err := SSEDialer{d.Endpoint}.open(ctx)
+	old, err := SSEDialer{d.Endpoint}.open(ctx, w.session.sender.Load())
 	if err != nil {
 		d.Log.DebugContext(ctx, "backend does not support HTTP with SSE", slog.Any("cause", err))
 		return nil
@@ -156,7 +159,7 @@ func (w *httpConn) exchange(ctx context.Context, c *httpCall) {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *httpConn) doPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
-	resp, err := w.send(c.ctx, &c.out) //nolint:bodyclose // c.Release closes it
+	resp, err := w.send(c.ctx, w.session.about(&c.outbound), &c.out) //nolint:bodyclose // c.Release closes it
 	if err != nil {
 		return false, err
 	}
@@ -184,13 +187,13 @@ func (w *httpConn) doPost(ctx context.Context, c *httpCall) (accepted bool, err 
 	return false, w.Read(resp, &c.pos, c, func(a *jsonrpc.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
-// send POSTs a message with the session's headers.
-func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.Response, error) {
+// send POSTs a message that belongs to a request with the session's headers.
+func (w *httpConn) send(ctx context.Context, about *mcp.Request, out *httpconn.RequestBody) (*http.Response, error) {
 	header := w.Posts
 	if own := w.postHeader.Load(); own != nil {
 		header = *own
 	}
-	return w.Post(ctx, header, out)
+	return w.Post(ctx, about, header, out)
 }
 
 // receive handles one message of a call's stream. A response ends the call that it
@@ -273,7 +276,7 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 		return false
 	}
 	defer pending.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}}) //nolint:bodyclose // Drain closes it
+	resp, err := w.send(ctx, w.session.own(call.MethodPing), &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}}) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return false
 	}
@@ -331,7 +334,7 @@ func (w *httpConn) awaitOnListenStream(c *httpCall) {
 func (w *httpConn) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
+	resp, err := w.send(ctx, w.session.own(""), &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
 	if err != nil {
 		return err
 	}
@@ -393,7 +396,7 @@ func (w *httpConn) close(ctx context.Context) {
 	// The DELETE is sent even if ctx has ended; it has its own bound.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers()) //nolint:bodyclose // Drain closes it
+	resp, err := w.Fetch(ctx, w.session.own(""), http.MethodDelete, w.headers()) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return // the server will expire the session
 	}

@@ -48,6 +48,9 @@ func (l *Protocol) listenOnce(ctx context.Context, want listen.Filter, req *mcp.
 		return err
 	}
 	defer done()
+	if err := l.checkSender(s, req); err != nil {
+		return err
+	}
 	return s.listen(ctx, want, sink)
 }
 
@@ -59,7 +62,7 @@ func (l *Protocol) listenOnce(ctx context.Context, want listen.Filter, req *mcp.
 // as long as they do and is lent to the client's calls: some servers send a session
 // only the changes of what was used in it. The sole client's session exists anyway.
 func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req *mcp.Request) (*clientSession, func(), error) {
-	if l.Share || req.Scope != nil {
+	if l.sharesSession() || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
 		if err == nil {
 			// A listen does not count as a use of the session, so that the session can
@@ -80,7 +83,7 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 	leave := func() { l.leaveListenSession(key, ls) }
 	// Lists are the same for all clients and need no client to ask; resources are
 	// watched for one client.
-	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
+	open := l.opener(req.Client, req, routing{onlyCall: true}, len(want.URIs) == 0)
 	s, err := ls.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil

@@ -77,7 +77,7 @@ func TestListenEndsWithTheSession(t *testing.T) {
 			for range 20 { // select chooses at random
 				synctest.Test(t, func(t *testing.T) {
 					w := &idleConn{noListen: make(chan struct{})}
-					s := newClientSession(call.NewSetup(call.Config{}), w, routing{})
+					s := newClientSession(call.NewSetup(call.Config{}), w, routing{}, nil)
 					s.offers.Tools.ListChanged = true
 					for _, happens := range tt.before {
 						happens(s, w)

@@ -20,6 +20,7 @@ import (
 // principal, and for the client capabilities, for which it was opened.
 type pool struct {
 	max, maxIdle int
+	perPrincipal bool // maxIdle is for each principal
 	idleTime     time.Duration
 
 	mu        sync.Mutex
@@ -71,7 +72,7 @@ func (p *pool) borrow(ctx context.Context, l *Protocol, req *mcp.Request) (lease
 	if got == nil {
 		sl := new(scopedSession) // keeps the handshake going when its request gives up
 		route := routing{onlyCall: true, questions: &questionSlot{p, req.Principal}}
-		s, err := sl.get(ctx, l, l.opener(req.Client, route, false))
+		s, err := sl.get(ctx, l, l.opener(req.Client, req, route, false))
 		if err != nil {
 			p.cancelOpen()
 			sl.end(l)
@@ -156,7 +157,7 @@ func (p *pool) put(ps *pooledSession, clean bool) (dead *clientSession, sweep bo
 	}
 	ps.since, ps.unusable = time.Now(), !clean
 	p.idle = append(p.idle, ps)
-	if i := p.evictableLocked(); len(p.idle) > p.maxIdle && i >= 0 {
+	if i, n := p.surplusLocked(ps); n > p.maxIdle && i >= 0 {
 		dead = p.dropLocked(i)
 	}
 	sweep = !p.sweeping
@@ -194,6 +195,21 @@ func (p *pool) evictOldest() *clientSession {
 // that no task needs, or -1.
 func (p *pool) evictableLocked() int {
 	return slices.IndexFunc(p.idle, func(ps *pooledSession) bool { return !ps.s.isKeptForTask() })
+}
+
+// surplusLocked returns how many sessions are idle that count with ps, and which of them has
+// been idle the longest and is needed by no task, or -1.
+func (p *pool) surplusLocked(ps *pooledSession) (oldest, n int) {
+	oldest = -1
+	for i, other := range p.idle {
+		if p.perPrincipal && other.key.Principal != ps.key.Principal {
+			continue
+		}
+		if n++; oldest < 0 && !other.s.isKeptForTask() {
+			oldest = i
+		}
+	}
+	return oldest, n
 }
 
 // sweep closes sessions that have been idle for too long, until none is idle. expired

@@ -15,7 +15,7 @@ import (
 
 // idleTestSession returns a session over a connection that sends nothing.
 func idleTestSession() *clientSession {
-	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleConn{noListen: make(chan struct{})}, routing{})
+	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleConn{noListen: make(chan struct{})}, routing{}, nil)
 }
 
 func closedLegacy(t *testing.T, cfg call.Config) *Protocol {
@@ -149,7 +149,7 @@ func (w *closingConn) close(ctx context.Context) {
 func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, call.Config{Name: "b"})
 	w := &closingConn{&idleConn{noListen: make(chan struct{})}, make(chan struct{})}
-	s := newClientSession(l.Setup, w, routing{})
+	s := newClientSession(l.Setup, w, routing{}, nil)
 	if !l.register(s) {
 		t.Fatal("it was not taken in")
 	}

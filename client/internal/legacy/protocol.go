@@ -67,6 +67,7 @@ type Protocol struct {
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 	l := &Protocol{Setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
+	l.pool.perPrincipal = s.IsPerPrincipal()
 	return l
 }
 
@@ -109,6 +110,10 @@ func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.C
 		return nil, err
 	}
 	s := use.clientSession
+	if err := l.checkSender(s, req); err != nil {
+		l.release(&use, true)
+		return nil, err
+	}
 	s.opening.Note(req.Timeline)
 	req.Timeline.Mark(mcp.StageLeased)
 	var res *mcp.Result
@@ -134,6 +139,9 @@ func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.C
 // handshake covers it.
 func (l *Protocol) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	s := l.openSession(req.Scope)
+	if s != nil && l.checkSender(s, req) != nil {
+		s = nil
+	}
 	switch {
 	// The level of one client must not become the level of a shared session. Calls
 	// carry their own level.
@@ -164,10 +172,10 @@ func (l *Protocol) acquire(ctx context.Context, req *mcp.Request) (lease, error)
 			return lease{clientSession: s}, nil
 		}
 	}
-	if l.Share {
+	if l.sharesSession() {
 		// A shared session has no client of its own, so the server's requests go to the
 		// only call in progress, or are refused.
-		s, err := l.shared.get(ctx, l, l.opener(l.Self(), routing{onlyCall: true, shared: true}, true))
+		s, err := l.shared.get(ctx, l, l.opener(l.Self(), req, routing{onlyCall: true, shared: true}, true))
 		return lease{clientSession: s}, err
 	}
 	if req.Scope != nil {
@@ -187,30 +195,30 @@ func (l *Protocol) release(use *lease, clean bool) {
 	}
 }
 
-// opener returns a function that opens a session for the given client. ours is set if
-// the session is not for that client alone.
-func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*clientSession, error) {
+// opener returns a function that opens a session for the given client, on behalf of the sender
+// of a request. ours is set if the session is not for that client alone.
+func (l *Protocol) opener(client *mcp.Peer, of *mcp.Request, route routing, ours bool) func(ctx context.Context) (*clientSession, error) {
 	route.private, route.tasks = !ours, &l.tasks
 	n := stdio.Purpose{Internal: ours, Evict: l.makeRoom}
-	return func(ctx context.Context) (*clientSession, error) { return l.open(ctx, client, route, n) }
+	return func(ctx context.Context) (*clientSession, error) { return l.open(ctx, client, of, route, n) }
 }
 
 // open opens a session. The returned session is complete.
-func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n stdio.Purpose) (*clientSession, error) {
+func (l *Protocol) open(ctx context.Context, client *mcp.Peer, of *mcp.Request, route routing, n stdio.Purpose) (*clientSession, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
-	conn, err := l.dial.Dial(ctx, n)
+	conn, err := l.dial.Dial(ctx, of, n)
 	if err != nil {
 		return nil, err
 	}
-	s := newClientSession(l.Setup, conn, route)
+	s := newClientSession(l.Setup, conn, route, of)
 	err = s.initialize(ctx, client, l.want)
 	if err != nil {
 		if fallback := l.dial.SSEFallback(ctx, conn); fallback != nil {
 			l.discard(s)
 			route.onlyCall = true // all its messages arrive on one stream
-			s = newClientSession(l.Setup, fallback, route)
+			s = newClientSession(l.Setup, fallback, route, of)
 			err = s.initialize(ctx, client, l.want)
 		}
 	}
@@ -258,6 +266,9 @@ func (l *Protocol) handshakeTimeout() time.Duration {
 // handshakeFailed returns the error of a failed handshake. A server that has completed
 // a handshake before, and now refuses one, may have changed its era.
 func (l *Protocol) handshakeFailed(ctx context.Context, err error) error {
+	if call.IsRejected(err, call.NoCredential) {
+		return err // both eras check credentials before they process a message
+	}
 	why := call.NeverSpoke
 	if l.connected.Load() || call.IsRejected(err, call.WrongEra) {
 		why = call.WrongEra
@@ -289,7 +300,7 @@ func isUnreachable(f *mcp.Fault) bool {
 // openSession returns the open session of a scope, or nil. It does not open one: a server
 // is not started only to receive a notification, such as a change of the client's roots.
 func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
-	if l.Share {
+	if l.sharesSession() {
 		return l.shared.current()
 	}
 	if scope == nil {

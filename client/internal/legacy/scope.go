@@ -218,7 +218,7 @@ func (l *Protocol) openScoped(ctx context.Context, sl *scopedSession, req *mcp.R
 	}
 	// A scope without an unrelated caller is not a client's: the gateway uses one to
 	// learn what a server offers.
-	return sl.get(ctx, l, l.opener(req.Client, route, route.unrelated == nil))
+	return sl.get(ctx, l, l.opener(req.Client, req, route, route.unrelated == nil))
 }
 
 // scopedFor returns the scopedSession of a scope. The first caller binds it to the
@@ -318,7 +318,7 @@ func (l *Protocol) isSoleClient(req *mcp.Request) bool {
 // soleSession returns the sole client's session, and opens it if necessary. ours is as in
 // opener.
 func (l *Protocol) soleSession(ctx context.Context, req *mcp.Request, ours bool) (*clientSession, error) {
-	s, err := l.sole.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
+	s, err := l.sole.get(ctx, l, l.opener(req.Client, req, routing{onlyCall: true}, ours))
 	if err == nil {
 		l.pool.addResident(&l.sole, call.KeyOf(req), s, true)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -86,6 +87,10 @@ type clientSession struct {
 	instructions []byte // a JSON string, or nil
 	offers       serverOffers
 
+	// The sender that the session was last used for, without the rest of its request. Nil
+	// without Credentials, which are given for it.
+	sender atomic.Pointer[mcp.Request]
+
 	closing call.CloseOnce
 	opening call.Opening // set before the session is shared
 
@@ -110,7 +115,8 @@ type listOffer struct {
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
+// newClientSession returns a session on behalf of the sender of a request, which may be nil.
+func newClientSession(s *call.Setup, conn Conn, route routing, of *mcp.Request) *clientSession {
 	ls := &clientSession{Setup: s, conn: conn, calls: conn.callTable(), routing: route, ended: make(chan struct{})}
 	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
 	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
@@ -118,6 +124,7 @@ func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
 	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
 	ls.use.last.Store(time.Now().UnixNano())
+	ls.noteSender(of)
 	conn.attach(ls)
 	return ls
 }
@@ -203,6 +210,7 @@ func (s *clientSession) callWithID(ctx context.Context, req *mcp.Request, caller
 		return nil, &call.Rejected{Why: call.SessionGone, Err: s.Unavailable(err, "its session has ended")}
 	}
 	s.conn.noteClient(req)
+	s.noteSender(req)
 	s.use.begin(req)
 	defer s.use.end(req)
 	note(pending.ID())

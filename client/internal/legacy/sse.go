@@ -25,8 +25,8 @@ import (
 type SSEDialer struct{ *httpconn.Endpoint }
 
 // Dial returns an open connection.
-func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
-	w, err := d.open(ctx)
+func (d SSEDialer) Dial(ctx context.Context, of *mcp.Request, _ stdio.Purpose) (Conn, error) {
+	w, err := d.open(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +52,12 @@ func (d SSEDialer) SharesStream() bool { return true }
 // of the stream.
 const endpointTimeout = 10 * time.Second
 
-// open opens a connection and reads its endpoint event.
-func (d SSEDialer) open(ctx context.Context) (*sseConn, error) {
+// open opens a connection on behalf of the sender of a request, and reads its endpoint event.
+func (d SSEDialer) open(ctx context.Context, of *mcp.Request) (*sseConn, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	late := time.AfterFunc(endpointTimeout, cancel)
 	stop := context.AfterFunc(ctx, cancel)
-	w, err := d.openStream(life, cancel)
+	w, err := d.openStream(life, of, cancel)
 	stop()
 	if !late.Stop() && ctx.Err() == nil {
 		err = d.Unavailable(nil, "its stream did not begin with an endpoint event in time")
@@ -73,8 +73,8 @@ func (d SSEDialer) open(ctx context.Context) (*sseConn, error) {
 	return w, nil
 }
 
-func (d SSEDialer) openStream(ctx context.Context, cancel context.CancelFunc) (*sseConn, error) {
-	resp, err := d.Fetch(ctx, http.MethodGet, httpconn.MergeHeaders(d.Configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
+func (d SSEDialer) openStream(ctx context.Context, of *mcp.Request, cancel context.CancelFunc) (*sseConn, error) {
+	resp, err := d.Fetch(ctx, d.OnBehalfOf(of, call.MethodListen), http.MethodGet, httpconn.MergeHeaders(d.Configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (w *sseConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces
 	f.Call.SetRequest(f.Req)
 	out := &httpconn.RequestBody{Msg: msg, Call: f.Call, Times: timesOf(f.Req)}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
-	cancel, ok := w.group.Start(func(ctx context.Context) { w.doPost(ctx, out) })
+	cancel, ok := w.group.Start(func(ctx context.Context) { w.doPost(ctx, w.session.about(&f), out) })
 	if !ok {
 		f.Call.Finish(session.Terminal{Err: w.Closed()})
 	}
@@ -231,8 +231,8 @@ func (w *sseConn) cancelPostSoon(out *httpconn.RequestBody, cancel context.Cance
 }
 
 // doPost POSTs a request.
-func (w *sseConn) doPost(ctx context.Context, out *httpconn.RequestBody) {
-	err := w.send(ctx, out)
+func (w *sseConn) doPost(ctx context.Context, about *mcp.Request, out *httpconn.RequestBody) {
+	err := w.send(ctx, about, out)
 	if err == nil {
 		return // the response arrives on the stream
 	}
@@ -241,14 +241,14 @@ func (w *sseConn) doPost(ctx context.Context, out *httpconn.RequestBody) {
 	w.endSessionIfGone(err)
 }
 
-func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
+func (w *sseConn) send(ctx context.Context, about *mcp.Request, out *httpconn.RequestBody) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header := w.Posts
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
 		header = httpconn.MergeHeaders(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
-	resp, err := w.Post(ctx, header, out) //nolint:bodyclose // Drain closes it
+	resp, err := w.Post(ctx, about, header, out) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 func (w *sseConn) noteClient(req *mcp.Request) { w.served.Note(req) }
 
 func (w *sseConn) post(ctx context.Context, msg []byte) error {
-	err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
+	err := w.send(ctx, w.session.own(""), &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
 	w.endSessionIfGone(err)
 	return err
 }

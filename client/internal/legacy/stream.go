@@ -123,12 +123,15 @@ func (w *httpConn) resume(ctx context.Context, c *httpCall) {
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
 	var limiter resumeLimiter
 	for backoff.Sleep(life, limiter.delay(&c.pos)) {
-		a := w.get(life, &c.pos, c, func() {}, take)
+		a := w.get(life, w.session.about(&c.outbound), &c.pos, c, func() {}, take)
 		switch {
 		case c.call.IsOver() || life.Err() != nil:
 			return
 		case c.doubt != nil:
 			w.checkSession(life, c)
+			return
+		case call.IsRejected(a.err, call.NoCredential):
+			w.giveUp(ctx, c, a.status, w.Lost(call.Unwrap(a.err), "the stream of its answer broke, and there is no valid credential to resume it"))
 			return
 		case a.hasNoStream():
 			w.giveUp(ctx, c, a.status, w.Lost(a.err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", a.status))
@@ -184,7 +187,7 @@ func (w *httpConn) listen(ctx context.Context, answered func()) {
 		answered()
 	}
 	for limiter := (resumeLimiter{listening: true}); ; {
-		a := w.get(ctx, &pos, nil, open, w.takeUnsolicited)
+		a := w.get(ctx, w.session.own(call.MethodListen), &pos, nil, open, w.takeUnsolicited)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -250,14 +253,14 @@ var errNoStream = errors.New("no stream")
 // get opens a stream by GET and passes its messages to take. It resumes at pos, which
 // must be the position in this very stream, because event ids of one stream mean
 // nothing in another. answered is called as soon as there is a stream.
-func (w *httpConn) get(ctx context.Context, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) attempt {
+func (w *httpConn) get(ctx context.Context, about *mcp.Request, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) attempt {
 	began, a := time.Now(), attempt{before: *pos}
-	a.status, a.err = w.readStream(ctx, pos, bound, answered, take)
+	a.status, a.err = w.readStream(ctx, about, pos, bound, answered, take)
 	a.after, a.lasted = *pos, time.Since(began)
 	return a
 }
 
-func (w *httpConn) readStream(ctx context.Context, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) (status int, err error) {
+func (w *httpConn) readStream(ctx context.Context, about *mcp.Request, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()
@@ -265,7 +268,7 @@ func (w *httpConn) readStream(ctx context.Context, pos *httpconn.Cursor, bound f
 	if pos.LastID != "" {
 		h["Last-Event-Id"] = []string{pos.LastID}
 	}
-	resp, err := w.Fetch(ctx, http.MethodGet, h) //nolint:bodyclose // Drain closes it
+	resp, err := w.Fetch(ctx, about, http.MethodGet, h) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return 0, err
 	}

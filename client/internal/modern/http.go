@@ -68,7 +68,7 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 	defer c.finish()
 	defer context.AfterFunc(ctx, c.cancel)()
 	c.out.Msg, c.out.Times = p.buildRequest(req, params, c.id), req.Timeline
-	resp, err := w.Post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
+	resp, err := w.Post(c.io, req, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
 	if err == nil {
 		req.Timeline.Mark(mcp.StageFirstByte)
 		err = c.read(resp)
@@ -87,7 +87,7 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 	case err == nil:
 		w.refusals.worked()
 	case isOfServer(ctx, err) && w.refusals.refused(time.Now()):
-		w.Recheck()
+		w.Recheck(req)
 	}
 	return c.res, err
 }
@@ -337,7 +337,7 @@ func (r *refusals) refused(now time.Time) bool {
 func isOfServer(ctx context.Context, err error) bool {
 	f, isFault := call.Unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, call.IsRejected(err, call.NoCredential):
 		return false
 	case !isFault:
 		return true

@@ -144,13 +144,14 @@ func (p *Protocol) Abandon(c *session.Call) { p.wire.abandon(c) }
 // Stats returns the counters of messages.
 func (p *Protocol) Stats() session.CallStats { return p.wire.stats() }
 
-// Discover sends server/discover, as a probe of a server of unknown era. bound limits
-// the time.
-func (p *Protocol) Discover(ctx context.Context, bound time.Duration) error {
+// Discover sends server/discover, as a probe of a server of unknown era, on behalf of the
+// sender of a request. bound limits the time.
+func (p *Protocol) Discover(ctx context.Context, of *mcp.Request, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	req := p.OnBehalfOf(of, call.MethodDiscover)
 	var err error
-	p.Discovered, err = p.wire.call(ctx, p, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
+	p.Discovered, err = p.wire.call(ctx, p, req, new(mcp.Object), call.NoCaller{})
 	return err
 }
 

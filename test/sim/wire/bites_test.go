@@ -106,7 +106,7 @@ var edgeMutations = []edgeMutation{
 	{"what changed while a stream was refused is told (I33)", "was not told of", "client/internal/legacy/stream.go",
 		"		if gap || !hadStream &&", "		if !hadStream &&"},
 	{"a server that refuses everything is probed again (I39)", rolledBack, "client/internal/modern/http.go",
-		"		w.Recheck()\n", ""},
+		"		w.Recheck(req)\n", ""},
 	{"a refusal may be a JSON-RPC error of any code (I39)", rolledBack, "client/internal/modern/http.go",
 		"	case !isFault:\n		return true\n", "	case !isFault:\n		return false\n"},
 	{"a refusal may be text with any status (I39)", rolledBack, "client/internal/modern/http.go",

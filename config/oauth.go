@@ -1,0 +1,281 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// OAuth is how the gateway gets access tokens for a server (MCP specification,
+// Authorization). The zero value is valid: every field has a default.
+type OAuth struct {
+	// As is whose access it is; see AsUser.
+	As string `json:"as"`
+	// Grant is how tokens are requested; see Grant in the methods.
+	Grant string `json:"grant"`
+
+	// Issuer is the only authorization server, or "" to use one that the server names.
+	Issuer string `json:"issuer"`
+
+	// ClientID is the gateway's client there, and ClientSecret or ClientKey its credential.
+	// ClientKey is a private key in PEM, or as a JWK. ClientMetadata is auto or none: whether
+	// the address of metadata that the gateway serves may be the id.
+	ClientID       string `json:"clientId"`
+	ClientSecret   Secret `json:"clientSecret"`
+	ClientKey      Secret `json:"clientKey"`
+	ClientMetadata string `json:"clientMetadata"`
+
+	// Assertion is the file with the assertion of the grant jwtBearer.
+	Assertion string `json:"assertion"`
+
+	// Scopes are those of the first request; nil means those that the server names. Resource is
+	// auto, none, or a URI. Parameters are added to requests.
+	Scopes     []string          `json:"scopes"`
+	Resource   string            `json:"resource"`
+	Audience   string            `json:"audience"`
+	Parameters map[string]Secret `json:"parameters"`
+
+	// Lists is own or shared, Wait how long a call waits for a sign-in. Endpoints is
+	// discovered, or a revision with fixed paths.
+	Lists     string        `json:"lists"`
+	Wait      time.Duration `json:"wait"`
+	Endpoints string        `json:"endpoints"`
+
+	// CallbackHost and CallbackPort are those of the redirect URI of a sign-in in a terminal.
+	CallbackHost string `json:"callbackHost"`
+	CallbackPort int    `json:"callbackPort"`
+}
+
+// The values of OAuth.As.
+const (
+	AsUser    = "user"
+	AsGateway = "gateway"
+)
+
+// The values of OAuth.Grant.
+const (
+	GrantCode              = "code"
+	GrantClientCredentials = "clientCredentials"
+	GrantExchange          = "exchange"
+	GrantIDJAG             = "idJag"
+	GrantJWTBearer         = "jwtBearer"
+)
+
+// Other words of OAuth.
+const (
+	ResourceAuto        = "auto"
+	ResourceNone        = "none"
+	EndpointsDiscovered = "discovered"
+	Endpoints20250326   = "2025-03-26"
+	ListsOwn            = "own"
+	ListsShared         = "shared"
+	MetadataAuto        = "auto"
+	MetadataNone        = "none"
+)
+
+// IsGateway reports whether the access is the gateway's own.
+func (o *OAuth) IsGateway() bool { return o.As == AsGateway }
+
+// GrantType returns Grant, or its default.
+func (o *OAuth) GrantType() string {
+	switch {
+	case o.Grant != "":
+		return o.Grant
+	case o.IsGateway():
+		return GrantClientCredentials
+	default:
+		return GrantCode
+	}
+}
+
+// oauthKeys returns the keys of oauth. Defaults that depend on another key are in the texts.
+func oauthKeys() []key {
+	return []key{
+		// The person, as in the files of clients, which have no other.
+		{"as", oneOf(AsUser, AsGateway), "", "Whose access it is: that of each user (user, the default), who signs in, or the gateway's own (gateway)."},
+		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange, idJag). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
+		// Pinned, so that a server cannot name another one.
+		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address."},
+		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
+		{"clientSecret", secret(), "", "The secret of the client."},
+		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientMetadata", oneOf(MetadataAuto, MetadataNone), "", "Whether the address of the gateway's client metadata may be its client id: where the authorization server supports it (auto, the default), or never (none)."},
+		// Reread, because the platform that writes it replaces it.
+		{"assertion", pathname(), "", "The file with the assertion of the gateway's identity, for the grant jwtBearer. It is read for each use."},
+		{"scopes", listOf(text()), "", "The scopes to request first. Without it they are those that the server names. Scopes that it requires later are added."},
+		{"resource", text(), "", "What tokens are requested for (RFC 8707): what the server publishes (auto, the default), a URI, or nothing (none), for an authorization server that refuses the parameter."},
+		{"audience", text(), "", "The audience to request, for an authorization server that expects one."},
+		// Secrets, since it is unknown which of them are.
+		{"parameters", mapOf(secret()), "", "More parameters of authorization and token requests. None that the gateway sets can be replaced."},
+		{"lists", oneOf(ListsOwn, ListsShared), "", "Whose lists the server has: each user has lists of their own (own, the default), or all have the same (shared), which are then shown before a sign-in."},
+		{"wait", duration(), "", "How long a call waits for a sign-in that its user has agreed to. The default is 2m, and 25s for clients of 2026-07-28."},
+		// By the fixed paths only on request: without metadata, support for PKCE is unknown.
+		{"endpoints", oneOf(EndpointsDiscovered, Endpoints20250326), "", "Where the endpoints of the authorization server are: as its metadata has them (discovered, the default), or at the paths of the server that 2025-03-26 defines."},
+		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI of a sign-in in a terminal, as the client is registered. The default is 127.0.0.1."},
+		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one."},
+	}
+}
+
+// port is a number of a port.
+func port() form {
+	return form{
+		want: "a port",
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			v, err := strconv.Atoi(n.Text)
+			if n.Kind != configfile.Integer || err != nil || v <= 0 || v >= 1<<16 {
+				r.reject(p, "", "%q must be a whole number from 1 to 65535", p.name)
+				return
+			}
+			into.SetInt(int64(v))
+		},
+	}
+}
+
+// checkOAuth rejects settings that contradict each other or would expose a credential.
+func checkOAuth(s *Backend, p place, r *reader) {
+	o, at := s.OAuth, p.key("oauth")
+	if o == nil {
+		return
+	}
+	switch authorization := slices.IndexFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return http.CanonicalHeaderKey(name) == "Authorization" }); {
+	case s.Command != "" || r.has(p.key("command")):
+		r.report(at, "remove it", "%q has no meaning beside %q", at.name, "command")
+		return
+	case authorization >= 0:
+		r.report(at, `remove "oauth", or the Authorization header in "headers"`, "%q has both %q and an Authorization header", p.name, at.name)
+	case s.Share && !o.IsGateway():
+		r.report(at, `remove "share", or write "as: gateway"`, `%q has "share", but each user has a session with it`, p.name)
+	}
+	checkOAuthWords(o, at, r)
+	checkGrant(o, at, r)
+	checkIssuer(s, at, r)
+	checkClient(o, at, r)
+	checkRequested(o, at, r)
+}
+
+func checkOAuthWords(o *OAuth, at place, r *reader) {
+	for _, w := range []struct{ name, value string }{
+		{"as", o.As}, {"grant", o.Grant}, {"clientMetadata", o.ClientMetadata}, {"lists", o.Lists}, {"endpoints", o.Endpoints}, {"callbackHost", o.CallbackHost},
+	} {
+		for _, k := range oauthKeys() {
+			if k.name == w.name {
+				checkWord(r, at.key(k.name), w.value, k.form.words...)
+			}
+		}
+	}
+}
+
+// checkGrant rejects a grant that cannot be used as configured, and keys without a meaning.
+func checkGrant(o *OAuth, at place, r *reader) {
+	grant := at.key("grant")
+	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer}, o.GrantType())
+	switch {
+	case o.IsGateway() && !byGateway:
+		r.report(grant, `write clientCredentials or jwtBearer, or "as: user"`, "the grant %s is for users", o.Grant)
+	case !o.IsGateway() && byGateway:
+		r.report(grant, `write "as: gateway"`, "the grant %s is for the gateway itself", o.Grant)
+	}
+	isAssertion := o.GrantType() == GrantJWTBearer
+	switch p := at.key("assertion"); {
+	case isAssertion && o.Assertion == "" && !r.hasOrMeant(p):
+		r.report(grant, `add "assertion" with its file`, "the grant %s needs an assertion", o.Grant)
+	case !isAssertion && o.Assertion != "":
+		r.report(p, `write "grant: jwtBearer", or remove it`, "%q has no meaning with the grant %s", p.name, o.GrantType())
+	}
+	if !o.IsGateway() {
+		return
+	}
+	for _, unused := range []struct {
+		name string
+		set  bool
+	}{
+		{"clientMetadata", o.ClientMetadata != ""}, {"lists", o.Lists != ""}, {"wait", o.Wait != 0}, {"callbackHost", o.CallbackHost != ""}, {"callbackPort", o.CallbackPort != 0},
+	} {
+		if unused.set {
+			r.report(at.key(unused.name), "remove it", "%q has no meaning with %q", unused.name, "as: gateway")
+		}
+	}
+}
+
+// checkIssuer rejects an issuer that cannot be trusted, and credentials that would be sent to any
+// authorization server that a remote server names.
+func checkIssuer(s *Backend, at place, r *reader) {
+	o, p := s.OAuth, at.key("issuer")
+	if r.has(p) {
+		return
+	}
+	if o.Issuer != "" {
+		u, err := url.Parse(o.Issuer)
+		switch {
+		case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || strings.ContainsAny(o.Issuer, "?#"):
+			r.report(p, `such as "https://id.example.com"`, "%q must be an https URL without a query or fragment", p.name)
+		case u.Scheme == "http" && !isLoopback(u.Hostname()):
+			r.report(p, "use https", "%q is an http URL beyond loopback: others could read the credentials of the gateway", p.name)
+		case o.Endpoints == Endpoints20250326:
+			r.report(p, `remove it, or "endpoints"`, "%q has endpoints of its own", p.name)
+		}
+		return
+	}
+	backend, err := url.Parse(s.URL)
+	isLocal := err == nil && isLoopback(backend.Hostname())
+	switch {
+	case o.GrantType() == GrantExchange || o.GrantType() == GrantIDJAG:
+		r.report(p, "add it", "the grant %s needs an %q: a user's token is never sent to a server that another one names", o.GrantType(), p.name)
+	case o.IsGateway() && !isLocal && o.Endpoints != Endpoints20250326:
+		r.report(p, "add it", "%q needs an %q: the gateway's credentials would be sent to any authorization server that the server names", "as: gateway", p.name)
+	}
+}
+
+// checkClient rejects an incomplete client.
+func checkClient(o *OAuth, at place, r *reader) {
+	id, secret, key := at.key("clientId"), at.key("clientSecret"), at.key("clientKey")
+	hasSecret, hasKey := !o.ClientSecret.IsZero() || r.has(secret), !o.ClientKey.IsZero() || r.has(key)
+	switch {
+	case hasSecret && hasKey:
+		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
+	case o.ClientID == "" && !r.hasOrMeant(id) && (hasSecret || hasKey || o.IsGateway() || o.GrantType() != GrantCode):
+		r.report(id, "add it, as the authorization server has registered the gateway", "%q is missing", id.name)
+	case o.GrantType() == GrantClientCredentials && !hasSecret && !hasKey && !r.hasOrMeant(secret, key):
+		r.report(at, `add "clientSecret" or "clientKey"`, "the grant clientCredentials needs a credential of the client")
+	}
+	if !o.ClientKey.IsZero() && !hasSecret && !r.has(key) {
+		if _, err := oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
+			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
+		}
+	}
+}
+
+// checkRequested checks what is requested.
+func checkRequested(o *OAuth, at place, r *reader) {
+	for i, scope := range o.Scopes {
+		if p := at.key("scopes").item(i); !r.has(p) && len(oauth.SplitScopes(scope)) != 1 {
+			r.report(p, "write each scope as an element of its own", "%q is not a scope", p.name)
+		}
+	}
+	if p := at.key("resource"); o.Resource != "" && o.Resource != ResourceAuto && o.Resource != ResourceNone && !r.has(p) {
+		if u, err := url.Parse(o.Resource); err != nil || u.Scheme == "" || u.User != nil || strings.Contains(o.Resource, "#") {
+			r.report(p, "write auto, none, or a URI without a fragment", "%q is not a URI", p.name)
+		}
+	}
+	parameters := at.key("parameters")
+	for _, name := range slices.Sorted(maps.Keys(o.Parameters)) {
+		if oauth.CheckParameters(map[string]string{name: ""}) != nil || name == "audience" {
+			r.report(parameters.key(name), "remove it", "%q is set by the gateway", validPrefix(name, isTokenRune))
+		}
+	}
+}
+
+// Token returns a secret for package oauth.
+func (s Secret) Token() mcp.Token { return mcp.NewToken(s.Reveal()) }

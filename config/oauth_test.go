@@ -1,0 +1,73 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each setting of oauth that would expose a credential or cannot work is refused, at its place
+// and with a cure.
+func TestOAuthRefusals(t *testing.T) {
+	for _, tt := range []struct{ entry, at, problem, hint string }{
+		{`"command": "x", "oauth": {}`, "mcpServers.a.oauth", `no meaning beside "command"`, "remove it"},
+		{`"url": "https://x", "headers": {"authorization": "Bearer abc"}, "oauth": {}`, "mcpServers.a.oauth", "an Authorization header", `remove "oauth"`},
+		{`"url": "https://x", "share": true, "oauth": {}`, "mcpServers.a.oauth", "each user has a session", `as: gateway`},
+		{`"url": "https://x", "oauth": {"issuer": "http://id.example.com"}`, "mcpServers.a.oauth.issuer", "http URL beyond loopback", "use https"},
+		{`"url": "https://x", "oauth": {"issuer": "https://id.example.com/?x"}`, "mcpServers.a.oauth.issuer", "without a query", "such as"},
+		{`"url": "https://x", "oauth": {"issuer": "https://id.example.com", "endpoints": "2025-03-26"}`, "mcpServers.a.oauth.issuer", "endpoints of its own", "remove"},
+		{`"url": "https://x", "oauth": {"as": "gateway", "clientId": "c", "clientSecret": "s"}`, "mcpServers.a.oauth.issuer", "any authorization server", "add it"},
+		{`"url": "https://x", "oauth": {"as": "gateway", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth", "needs a credential", "clientSecret"},
+		{`"url": "https://x", "oauth": {"as": "gateway", "issuer": "https://i", "clientSecret": "s"}`, "mcpServers.a.oauth.clientId", "is missing", "add it"},
+		{`"url": "https://x", "oauth": {"as": "gateway", "grant": "exchange", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.grant", "is for users", "as: user"},
+		{`"url": "https://x", "oauth": {"grant": "jwtBearer", "assertion": "f", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.grant", "for the gateway itself", "as: gateway"},
+		{`"url": "https://x", "oauth": {"as": "gateway", "grant": "jwtBearer", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.grant", "needs an assertion", "assertion"},
+		{`"url": "https://x", "oauth": {"assertion": "f"}`, "mcpServers.a.oauth.assertion", "no meaning", "jwtBearer"},
+		{`"url": "https://x", "oauth": {"grant": "exchange", "clientId": "c"}`, "mcpServers.a.oauth.issuer", "never sent to a server that another one names", "add it"},
+		{`"url": "https://x", "oauth": {"clientId": "c", "clientSecret": "s", "clientKey": "k"}`, "mcpServers.a.oauth.clientKey", "both set", "remove one"},
+		{`"url": "https://x", "oauth": {"clientId": "c", "clientKey": "hunter2"}`, "mcpServers.a.oauth.clientKey", "cannot be used", "PEM or JWK"},
+		{`"url": "https://x", "oauth": {"scopes": ["a b"]}`, "mcpServers.a.oauth.scopes[0]", "not a scope", "each scope"},
+		{`"url": "https://x", "oauth": {"resource": "x"}`, "mcpServers.a.oauth.resource", "not a URI", "auto, none"},
+		{`"url": "https://x", "oauth": {"parameters": {"client_id": "x"}}`, "mcpServers.a.oauth.parameters.client_id", "set by the gateway", "remove it"},
+		{`"url": "https://x", "oauth": {"callbackPort": 70000}`, "mcpServers.a.oauth.callbackPort", "1 to 65535", ""},
+		{`"url": "https://x", "oauth": {"as": "gateway", "issuer": "https://i", "clientId": "c", "clientSecret": "s", "wait": "1m"}`, "mcpServers.a.oauth.wait", "no meaning", "remove it"},
+		{`"url": "https://x", "oauth": {"client": "c"}`, "mcpServers.a.oauth.client", "unknown key", ""},
+	} {
+		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {`+tt.entry+`}}}`), nil)
+		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
+		if len(problems) != 1 || problems[0].Path != tt.at || !strings.Contains(problems[0].Message, tt.problem) || !strings.Contains(problems[0].Hint, tt.hint) || problems[0].Line == 0 {
+			t.Errorf("%s:\n%+v\nwant one at %s: %s (%s)", tt.entry, problems, tt.at, tt.problem, tt.hint)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s shows a secret: %v", tt.entry, err)
+		}
+	}
+}
+
+// The entries of the documents and of clients are accepted, and their defaults depend on whose
+// access it is.
+func TestOAuthIsAccepted(t *testing.T) {
+	for entry, want := range map[string]string{
+		`"oauth": {}`: GrantCode,
+		`"oauth": {"clientId": "abc", "callbackPort": 8765, "scopes": ["repo"]}`:                                                                         GrantCode,
+		`"oauth": {"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s", "scopes": ["crm.read"]}`:                               GrantClientCredentials,
+		`"oauth": {"as": "gateway", "grant": "jwtBearer", "issuer": "https://i", "clientId": "gw", "assertion": "/run/token"}`:                           GrantJWTBearer,
+		`"oauth": {"as": "user", "grant": "exchange", "issuer": "https://i", "clientId": "gw", "clientSecret": "s", "audience": "tickets"}`:              GrantExchange,
+		`"oauth": {"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s", "resource": "none", "parameters": {"x": "${ANY:-y}"}}`: GrantClientCredentials,
+	} {
+		c, err := Parse("x.json", []byte(`{"mcpServers": {"a": {"url": "https://x", `+entry+`}}}`), nil)
+		if err != nil {
+			t.Errorf("%s: %v", entry, err)
+			continue
+		}
+		if o := c.Servers[0].OAuth; o == nil || o.GrantType() != want {
+			t.Errorf("%s is read as %+v, want the grant %s", entry, o, want)
+		}
+	}
+	local := `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "oauth": {"as": "gateway", "clientId": "gw", "clientSecret": "s"}}}}`
+	if _, err := Parse("x.json", []byte(local), nil); err != nil {
+		t.Errorf("a server on this machine without an issuer: %v", err)
+	}
+}

@@ -1,0 +1,367 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package grant obtains the access tokens with which the gateway calls a backend as itself.
+//
+// A [Gateway] is the client.Credentials of one backend. Before the first request it finds the
+// authorization server of the backend, requests a token there with the gateway's own
+// credentials, and keeps it in memory until shortly before it ends. After a 401 it renews the
+// token once, and after a 403 for lack of a scope it requests one with more scopes.
+//
+// A [Cache] keeps the tokens. It is also for tokens on behalf of users.
+package grant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config is the configuration of a Gateway.
+type Config struct {
+	Backend string // the configured name of the backend, for errors
+	URL     string // of the backend
+
+	// OAuth finds authorization servers and requests tokens.
+	OAuth *oauth.Client
+
+	// Client is the gateway's client at the authorization server. If its Issuer is "", it
+	// belongs to the first authorization server that the backend names, and is not presented to
+	// any other.
+	Client oauth.Registration
+
+	// Assertion is the file with the assertion of the gateway's identity (RFC 7523), which is
+	// read for each request. If it is "", the grant is that of the client's credentials.
+	Assertion string
+
+	Scopes     []string          // to request; nil is those that the backend names
+	Resource   string            // to request (RFC 8707): "" is what the backend publishes; see NoResource
+	Parameters map[string]string // more parameters of token requests, such as audience
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// NoResource is the Config.Resource that requests none.
+const NoResource = "none"
+
+// Limits of scopes that a backend can make the gateway request.
+const (
+	maxStepUps     = 2 // in stepUpInterval
+	stepUpInterval = 10 * time.Minute
+	maxScopes      = 64
+)
+
+// Gateway is a client.Credentials with the gateway's own identity. It is the same for all
+// principals. The caller must close it.
+type Gateway struct {
+	cfg    Config
+	origin string
+	cache  *Cache
+
+	mu        sync.Mutex
+	found     *oauth.Discovery // nil if it must be found again
+	bound     string           // the issuer that the client was first presented to
+	challenge oauth.Bearer     // the last one of the backend
+	isAsked   bool             // there was one
+	scopes    []string         // granted and challenged; nil until a step-up
+	stepUps   []time.Time
+	last      Attempt
+}
+
+// Attempt describes the last request for a token.
+type Attempt struct {
+	At       time.Time
+	Issuer   string
+	Resource string
+	Scopes   []string  // of the token
+	Until    time.Time // of the token
+	Err      error     // nil if there is a token
+}
+
+// New returns the Credentials of a backend. It sends nothing. The error is about the URL.
+func New(cfg Config) (*Gateway, error) {
+	origin, err := client.OriginOf(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Gateway{cfg: cfg, origin: origin, cache: NewCache(), bound: cfg.Client.Issuer}, nil
+}
+
+// Close ends the requests for tokens.
+func (g *Gateway) Close() { g.cache.Close() }
+
+// Last returns the last request for a token; it is zero before the first one.
+func (g *Gateway) Last() Attempt {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// PerPrincipal reports false.
+func (g *Gateway) PerPrincipal() bool { return false }
+
+// For returns the token. A backend of which the authorization server cannot be found without
+// its challenge gets a request without one first.
+func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, error) {
+	scopes := g.stepped()
+	t, err := g.cache.Token(ctx, g.key(scopes), g.requester(scopes))
+	if err != nil {
+		if g.needsChallenge(err) {
+			return client.Credential{}, nil
+		}
+		return client.Credential{}, g.failure(err)
+	}
+	return client.Credential{
+		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Access.Reveal())},
+		Origin:     g.origin,
+		Generation: t.Generation,
+	}, nil
+}
+
+// Refused renews the token after a 401, and requests one with more scopes after a 403 that names
+// them.
+func (g *Gateway) Refused(ctx context.Context, _ *mcp.Request, sent client.Credential, r client.Refusal) error {
+	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
+	if isBearer {
+		g.note(challenge)
+	}
+	if r.Status == http.StatusForbidden {
+		return g.stepUp(ctx, challenge, sent.Generation)
+	}
+	scopes := g.stepped()
+	_, err := g.cache.Renew(ctx, g.key(scopes), sent.Generation, g.requester(scopes))
+	switch {
+	case errors.Is(err, ErrJustRenewed):
+		g.forget() // the metadata may have changed
+		return g.refusal("it refuses the token of %s (HTTP status 401)", "resource", "audience", "scopes")
+	case err != nil:
+		return g.failure(err)
+	}
+	return nil
+}
+
+// stepUp requests a token with the scopes of a challenge besides those that the token has. The
+// token before is kept if that fails.
+func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint64) error {
+	if challenge.Error != oauth.ErrorInsufficientScope || len(challenge.Scopes) == 0 {
+		return client.ErrRefused
+	}
+	before := g.stepped()
+	now, err := g.cache.Token(ctx, g.key(before), g.requester(before))
+	if err != nil {
+		return g.failure(err)
+	}
+	scopes := oauth.ScopeSources{Granted: append([]string{}, now.Scopes...), Challenge: challenge.Scopes}.Scopes()
+	missing := slices.DeleteFunc(slices.Clone(challenge.Scopes), func(s string) bool { return slices.Contains(now.Scopes, s) })
+	switch {
+	case now.Generation != sent && len(missing) == 0:
+		return nil // another request has stepped up meanwhile
+	case len(missing) == 0:
+		return g.refusal("the token of %s has the scopes that it requires, and it refuses it (HTTP status 403)", "scopes")
+	case len(scopes) > maxScopes || !g.mayStepUp():
+		return g.lacks(missing)
+	}
+	t, err := g.cache.Token(ctx, g.key(scopes), g.requester(scopes))
+	if err != nil {
+		return g.failure(err)
+	}
+	if slices.ContainsFunc(missing, func(s string) bool { return !slices.Contains(t.Scopes, s) }) {
+		return g.lacks(missing)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.scopes = scopes
+	return nil
+}
+
+// lacks returns the error of a request that needs scopes that the token has not.
+func (g *Gateway) lacks(scopes []string) error {
+	return g.refusal("the token of %s has not all scopes that it requires, which are "+strings.ReplaceAll(fmt.Sprintf("%.200q", strings.Join(scopes, " ")), "%", "%%"), "scopes")
+}
+
+// mayStepUp reports whether another step-up may be attempted now, and counts it.
+func (g *Gateway) mayStepUp() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.stepUps = slices.DeleteFunc(g.stepUps, func(at time.Time) bool { return now.Sub(at) >= stepUpInterval })
+	if len(g.stepUps) >= maxStepUps {
+		return false
+	}
+	g.stepUps = append(g.stepUps, now)
+	return true
+}
+
+func (g *Gateway) stepped() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.scopes
+}
+
+func (g *Gateway) note(challenge oauth.Bearer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.challenge.ResourceMetadata != challenge.ResourceMetadata {
+		g.found = nil
+	}
+	g.challenge, g.isAsked = challenge, true
+}
+
+func (g *Gateway) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.found = nil
+}
+
+// needsChallenge reports whether the authorization server was not found, and a challenge of the
+// backend may name it.
+func (g *Gateway) needsChallenge(err error) bool {
+	check, ok := errors.AsType[*oauth.CheckError](err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return ok && check.Check == oauth.CheckNotFound && !g.isAsked
+}
+
+// key returns the key of a token with scopes. All other parts of it are the same for the
+// Gateway, or follow from what the backend publishes.
+func (g *Gateway) key(scopes []string) Key {
+	return Key{Backend: g.cfg.Backend, ClientID: g.cfg.Client.ClientID, Scopes: strings.Join(scopes, " ")}
+}
+
+// requester returns the Requester of a token with scopes; nil is those that are configured or
+// that the backend names.
+func (g *Gateway) requester(scopes []string) Requester {
+	return func(ctx context.Context) (*oauth.Tokens, error) {
+		a := Attempt{At: time.Now()}
+		t, err := g.request(ctx, scopes, &a)
+		if a.Err = err; err == nil {
+			a.Scopes, a.Until = t.Scopes, t.Expires
+		} else if !g.needsChallenge(err) {
+			g.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", g.cfg.Backend), slog.Any("error", err))
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.last = a
+		return t, err
+	}
+}
+
+func (g *Gateway) request(ctx context.Context, scopes []string, a *Attempt) (*oauth.Tokens, error) {
+	d, challenge, err := g.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.Issuer = d.Server.Issuer
+	registration, err := g.registration(ctx, d.Server)
+	if err != nil {
+		return nil, err
+	}
+	switch g.cfg.Resource {
+	case "":
+		a.Resource = d.Resource
+	case NoResource:
+	default:
+		a.Resource = g.cfg.Resource
+	}
+	if scopes == nil {
+		scopes = oauth.ScopeSources{Configured: g.cfg.Scopes, Challenge: challenge.Scopes, Resource: d.Scopes, Server: d.Server}.Scopes()
+	}
+	request := oauth.ClientCredentials(d.Server.Issuer, a.Resource, scopes)
+	if g.cfg.Assertion != "" {
+		assertion, err := readAssertion(g.cfg.Assertion)
+		if err != nil {
+			return nil, err
+		}
+		request = oauth.JWTBearer(d.Server.Issuer, assertion, a.Resource, scopes)
+	}
+	if request, err = request.With(g.cfg.Parameters); err != nil {
+		return nil, err
+	}
+	return g.cfg.OAuth.Token(ctx, d.Server, registration, request)
+}
+
+// discover returns what is known of the backend's authorization server, and the last challenge.
+func (g *Gateway) discover(ctx context.Context) (*oauth.Discovery, oauth.Bearer, error) {
+	g.mu.Lock()
+	found, challenge := g.found, g.challenge
+	options := oauth.DiscoverOptions{Challenge: challenge}
+	if g.bound != "" {
+		options.Held = []string{g.bound}
+	}
+	g.mu.Unlock()
+	if found != nil && time.Now().Before(found.Until) {
+		return found, challenge, nil
+	}
+	found, err := g.cfg.OAuth.Discover(ctx, options)
+	if err != nil {
+		return nil, challenge, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.found = found
+	return found, challenge, nil
+}
+
+// registration returns the client for a server, and binds it to that server if it is not bound.
+func (g *Gateway) registration(ctx context.Context, s *oauth.Server) (*oauth.Registration, error) {
+	given := g.cfg.Client
+	g.mu.Lock()
+	if g.bound == "" {
+		g.bound = s.Issuer
+	}
+	given.Issuer = g.bound
+	g.mu.Unlock()
+	return g.cfg.OAuth.Registration(ctx, s, oauth.RegistrationOptions{Given: &given})
+}
+
+// maxAssertion bounds the size of an assertion.
+const maxAssertion = 64 << 10
+
+// errAssertion is the error of an assertion that cannot be read.
+type errAssertion struct{ text string }
+
+func (e *errAssertion) Error() string { return e.text }
+
+// readAssertion returns the assertion in a file.
+func readAssertion(path string) (mcp.Token, error) {
+	// Checked before it is opened: opening a pipe may block.
+	info, err := os.Stat(path)
+	if err != nil {
+		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+	}
+	if !info.Mode().IsRegular() {
+		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is not a regular file (mode %v)", path, info.Mode())}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxAssertion+1))
+	switch text = bytes.TrimSpace(text); {
+	case err != nil:
+		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+	case len(text) > maxAssertion:
+		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is larger than 64 KiB", path)}
+	case len(text) == 0:
+		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is empty", path)}
+	}
+	return mcp.NewToken(string(text)), nil
+}
