@@ -99,7 +99,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
 	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
-	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...)
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
 		now := b.Offer()
@@ -233,7 +233,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
-		Redact:       revealed(srv.Secrets),
+		Redact:       slices.Concat(revealed(srv.Secrets), oauthSecrets(srv)),
 		Transport:    g.opt.Transport,
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,

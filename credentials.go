@@ -5,6 +5,8 @@ package signalbox
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -19,6 +21,7 @@ import (
 type backendCredentials interface {
 	client.Credentials
 	status() *OAuthStatus
+	retry() // an operator wants to know now
 	close()
 }
 
@@ -95,6 +98,8 @@ func newOwnCredentials(srv *config.Backend, g *Gateway) (*ownCredentials, error)
 
 func (c *ownCredentials) close() { c.Close() }
 
+func (c *ownCredentials) retry() { c.Retry() }
+
 func (c *ownCredentials) status() *OAuthStatus {
 	s, last := oauthStatusOf(c.oauth), c.Last()
 	if last.At.IsZero() {
@@ -125,6 +130,15 @@ func oauthStatusOf(o *config.OAuth) *OAuthStatus {
 	return s
 }
 
+// oauthSecrets returns the secrets in the oauth of a server, which are removed from logs.
+func oauthSecrets(srv *config.Backend) []string {
+	if srv.OAuth == nil {
+		return nil
+	}
+	secrets := []config.Secret{srv.OAuth.ClientSecret, srv.OAuth.ClientKey}
+	return revealed(slices.AppendSeq(secrets, maps.Values(srv.OAuth.Parameters)))
+}
+
 // brokenCredentials are those of an entry that Validate would have refused.
 type brokenCredentials struct {
 	state *OAuthStatus
@@ -144,3 +158,5 @@ func (c *brokenCredentials) Refused(context.Context, *mcp.Request, client.Creden
 func (c *brokenCredentials) status() *OAuthStatus { return c.state }
 
 func (c *brokenCredentials) close() {}
+
+func (c *brokenCredentials) retry() {}

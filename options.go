@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
@@ -184,7 +185,7 @@ func secretsOf(cfg *config.Config) *redact.Redactor {
 		}
 		env = append(env, environ(srv.Env)...)
 		urls = append(urls, srv.URL)
-		more = append(more, revealed(srv.Secrets)...)
+		more = slices.Concat(more, revealed(srv.Secrets), oauthSecrets(&srv))
 	}
 	for _, t := range cfg.Auth.Tokens {
 		env = append(env, "TOKEN="+t.Value.Reveal())

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,6 +98,9 @@ func keyOf(srv *config.Backend) *keptlists.Key {
 	}
 	for _, name := range slices.Sorted(maps.Keys(srv.Headers)) {
 		k.Headers = append(k.Headers, name+": "+srv.Headers[name].Reveal())
+	}
+	if o := srv.OAuth; o != nil { // in place of a header: it decides whose lists they are
+		k.Headers = append(k.Headers, strings.Join([]string{"oauth:", o.As, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource}, "\n"))
 	}
 	return k
 }

@@ -35,6 +35,9 @@ func (g *Gateway) RetryBackend(ctx context.Context, name string) (BackendStatus,
 	if b.client != nil {
 		b.client.RetryStart()
 	}
+	if b.access != nil {
+		b.access.retry()
+	}
 	b.Retry()
 	if before.State == backend.Live || before.State.IsResting() {
 		b.Refresh()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Limits of a Cache.
@@ -23,7 +22,7 @@ const (
 	maxRetry       = time.Minute
 )
 
-// Key identifies what a token is for. What two keys differ in, their tokens differ in.
+// Key identifies what a credential is for. A Cache never returns that of another key.
 type Key struct {
 	Backend   string // its configured name
 	Issuer    string
@@ -34,34 +33,34 @@ type Key struct {
 	Subject   [32]byte // the SHA-256 of the token that it was exchanged for, or zero
 }
 
-// Token is an access token.
-type Token struct {
-	Access     mcp.Token
-	Scopes     []string
+// Kept is a credential that a Cache keeps.
+type Kept[T any] struct {
+	Value      T
 	Expires    time.Time
-	Generation uint64 // not zero, and greater than those of earlier tokens of the Cache
+	Generation uint64 // not zero, and greater than those of earlier ones of the Cache
 }
 
-// Requester requests a token. Its context ends after 30 seconds, and with the Cache.
-type Requester func(ctx context.Context) (*oauth.Tokens, error)
+// Requester requests a credential, and returns when it ends. Its context ends after 30 seconds,
+// and with the Cache.
+type Requester[T any] func(ctx context.Context) (T, time.Time, error)
 
-// Cache keeps access tokens in memory, at most 10,000, until 30 seconds before they end. It
-// requests each token once, however many wait for it, and after a failure waits between a
-// second and a minute. Its methods may be called concurrently.
-type Cache struct {
+// Cache keeps credentials in memory, such as access tokens: at most 10,000, until 30 seconds
+// before they end. It requests each once, however many wait for it, and after a failure waits
+// between a second and a minute. Its methods may be called concurrently.
+type Cache[T any] struct {
 	ctx    context.Context //nolint:containedctx // of the requests; Close ends it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
-	entries map[Key]*entry
+	entries map[Key]*entry[T]
 	last    uint64 // generation
 }
 
 // entry is what is known of one key.
-type entry struct {
-	token   Token // the latest one, or zero
+type entry[T any] struct {
+	token   Kept[T] // the latest one, or zero
 	renew   time.Time
 	used    time.Time
 	refused time.Time // when a token was last renewed because it was refused
@@ -88,15 +87,15 @@ var (
 )
 
 // NewCache returns an empty Cache. The caller must close it.
-func NewCache() *Cache {
-	c := &Cache{entries: make(map[Key]*entry)}
+func NewCache[T any]() *Cache[T] {
+	c := &Cache[T]{entries: make(map[Key]*entry[T])}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
 // Close ends the requests in progress, and returns when they have ended. It may be called more
 // than once.
-func (c *Cache) Close() {
+func (c *Cache[T]) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -104,9 +103,9 @@ func (c *Cache) Close() {
 	c.wg.Wait()
 }
 
-// Token returns the token of a key, and requests one if none is kept. If the request fails, it
+// Get returns the credential of a key, and requests one if none is kept. If the request fails, it
 // returns the one before for as long as that lasts.
-func (c *Cache) Token(ctx context.Context, k Key, request Requester) (Token, error) {
+func (c *Cache[T]) Get(ctx context.Context, k Key, request Requester[T]) (Kept[T], error) {
 	c.mu.Lock()
 	e := c.entryLocked(k)
 	now := time.Now()
@@ -121,14 +120,14 @@ func (c *Cache) Token(ctx context.Context, k Key, request Requester) (Token, err
 	r, err := c.startLocked(e, request)
 	c.mu.Unlock()
 	if err != nil {
-		return Token{}, err
+		return Kept[T]{}, err
 	}
 	return c.await(ctx, e, r)
 }
 
-// Renew returns a token after the one with a generation was refused: a later one, or one that it
-// requests. It requests one at most every ten seconds, and returns ErrJustRenewed otherwise.
-func (c *Cache) Renew(ctx context.Context, k Key, refused uint64, request Requester) (Token, error) {
+// Renew returns a credential after the one with a generation was refused: a later one, or one that
+// it requests. It requests one at most every ten seconds, and returns ErrJustRenewed otherwise.
+func (c *Cache[T]) Renew(ctx context.Context, k Key, refused uint64, request Requester[T]) (Kept[T], error) {
 	c.mu.Lock()
 	e := c.entryLocked(k)
 	now := time.Now()
@@ -139,30 +138,39 @@ func (c *Cache) Renew(ctx context.Context, k Key, refused uint64, request Reques
 	case e.running == nil && !e.refused.IsZero() && now.Sub(e.refused) < renewInterval:
 		defer c.mu.Unlock()
 		if e.failure != nil {
-			return Token{}, e.failure
+			return Kept[T]{}, e.failure
 		}
-		return Token{}, ErrJustRenewed
+		return Kept[T]{}, ErrJustRenewed
 	case e.running == nil:
 		e.refused = now
 	}
 	r, err := c.startLocked(e, request)
 	c.mu.Unlock()
 	if err != nil {
-		return Token{}, err
+		return Kept[T]{}, err
 	}
 	t, err := c.await(ctx, e, r)
 	if err == nil && t.Generation <= refused { // the old one, because the request has failed
-		return Token{}, r.err
+		return Kept[T]{}, r.err
 	}
 	return t, err
 }
 
+// Retry makes the next Get and Renew request a token at once, whatever has failed before.
+func (c *Cache[T]) Retry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		e.refused, e.failures, e.retryAt = time.Time{}, 0, time.Time{}
+	}
+}
+
 // await waits for a request and returns what the entry has then.
-func (c *Cache) await(ctx context.Context, e *entry, r *running) (Token, error) {
+func (c *Cache[T]) await(ctx context.Context, e *entry[T], r *running) (Kept[T], error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		return Token{}, ctx.Err()
+		return Kept[T]{}, ctx.Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,15 +181,15 @@ func (c *Cache) await(ctx context.Context, e *entry, r *running) (Token, error) 
 }
 
 // lastingLocked returns the token if it has not ended, or else the failure of the last request.
-func (e *entry) lastingLocked(now time.Time) (Token, error) {
+func (e *entry[T]) lastingLocked(now time.Time) (Kept[T], error) {
 	if now.Before(e.token.Expires) {
 		return e.token, nil
 	}
-	return Token{}, e.failure
+	return Kept[T]{}, e.failure
 }
 
 // startLocked returns the request in progress, which it starts if necessary.
-func (c *Cache) startLocked(e *entry, request Requester) (*running, error) {
+func (c *Cache[T]) startLocked(e *entry[T], request Requester[T]) (*running, error) {
 	if e.running != nil {
 		return e.running, nil
 	}
@@ -194,14 +202,14 @@ func (c *Cache) startLocked(e *entry, request Requester) (*running, error) {
 		ctx, cancel := context.WithTimeout(c.ctx, requestTimeout)
 		defer cancel()
 		began := time.Now()
-		t, err := request(ctx)
-		c.finish(e, r, began, t, err)
+		value, expires, err := request(ctx)
+		c.finish(e, r, Kept[T]{Value: value, Expires: expires}, began, err)
 	})
 	return r, nil
 }
 
 // finish records the result of a request.
-func (c *Cache) finish(e *entry, r *running, began time.Time, t *oauth.Tokens, err error) {
+func (c *Cache[T]) finish(e *entry[T], r *running, t Kept[T], began time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(r.done)
@@ -218,19 +226,19 @@ func (c *Cache) finish(e *entry, r *running, began time.Time, t *oauth.Tokens, e
 	}
 	c.last++
 	e.failures, e.retryAt = 0, time.Time{}
-	e.token = Token{Access: t.Access, Scopes: t.Scopes, Expires: t.Expires, Generation: c.last}
+	e.token, e.token.Generation = t, c.last
 	e.renew = t.Expires.Add(-min(renewBefore, t.Expires.Sub(began)/2))
 }
 
 // entryLocked returns the entry of a key, and adds it if necessary.
-func (c *Cache) entryLocked(k Key) *entry {
+func (c *Cache[T]) entryLocked(k Key) *entry[T] {
 	now := time.Now()
 	e := c.entries[k]
 	if e == nil {
 		if len(c.entries) >= maxTokens {
 			c.evictLocked()
 		}
-		e = new(entry)
+		e = new(entry[T])
 		c.entries[k] = e
 	}
 	e.used = now
@@ -239,7 +247,7 @@ func (c *Cache) entryLocked(k Key) *entry {
 
 // evictLocked removes an entry that is among those used least recently: the oldest of a few that
 // the map returns in random order.
-func (c *Cache) evictLocked() {
+func (c *Cache[T]) evictLocked() {
 	const look = 32
 	var oldest Key
 	var at time.Time

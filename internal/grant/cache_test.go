@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // issued is a Requester that issues numbered tokens.
@@ -27,19 +26,19 @@ type issued struct {
 	err error
 }
 
-func (i *issued) request(ctx context.Context) (*oauth.Tokens, error) {
+func (i *issued) request(ctx context.Context) (string, time.Time, error) {
 	select {
 	case <-time.After(i.slow):
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return "", time.Time{}, ctx.Err()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.n++
 	if i.err != nil {
-		return nil, i.err
+		return "", time.Time{}, i.err
 	}
-	return &oauth.Tokens{Access: mcp.NewToken("t" + strconv.Itoa(i.n)), Expires: time.Now().Add(i.life)}, nil
+	return "t" + strconv.Itoa(i.n), time.Now().Add(i.life), nil
 }
 
 func (i *issued) fail(err error) {
@@ -55,20 +54,20 @@ func (i *issued) count() int {
 }
 
 // inBubble runs a test with a Cache and its own time.
-func inBubble(t *testing.T, f func(t *testing.T, c *Cache)) {
+func inBubble(t *testing.T, f func(t *testing.T, c *Cache[string])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCache()
+		c := NewCache[string]()
 		defer c.Close()
 		f(t, c)
 	})
 }
 
 // wantToken checks the outcome of a call to the Cache.
-func wantToken(t *testing.T, got Token, err error, want string) {
+func wantToken(t *testing.T, got Kept[string], err error, want string) {
 	t.Helper()
-	if err != nil || got.Access.Reveal() != want {
-		t.Errorf("token %q, error %v, want %q", got.Access.Reveal(), err, want)
+	if err != nil || got.Value != want {
+		t.Errorf("token %q, error %v, want %q", got.Value, err, want)
 	}
 }
 
@@ -76,13 +75,13 @@ func wantToken(t *testing.T, got Token, err error, want string) {
 // after half of a short life (identity attack 26).
 func TestCacheRequestsOnce(t *testing.T) {
 	for life, use := range map[time.Duration]time.Duration{time.Hour: time.Hour - 30*time.Second, 40 * time.Second: 20 * time.Second} {
-		inBubble(t, func(t *testing.T, c *Cache) {
+		inBubble(t, func(t *testing.T, c *Cache[string]) {
 			i := &issued{life: life, slow: time.Second}
 			many := func() {
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() {
-						if _, err := c.Token(t.Context(), Key{}, i.request); err != nil {
+						if _, err := c.Get(t.Context(), Key{}, i.request); err != nil {
 							t.Error(err)
 						}
 					})
@@ -106,12 +105,12 @@ func TestCacheRequestsOnce(t *testing.T) {
 
 // Tokens of two keys are apart, whatever the keys differ in (N2).
 func TestCacheKeysAreApart(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour}
 		keys := []Key{{}, {Backend: "b"}, {Issuer: "b"}, {ClientID: "b"}, {Resource: "b"}, {Scopes: "b"}, {Principal: "b"}, {Subject: [32]byte{1}}}
 		for range 2 {
 			for n, k := range keys {
-				got, err := c.Token(t.Context(), k, i.request)
+				got, err := c.Get(t.Context(), k, i.request)
 				wantToken(t, got, err, "t"+strconv.Itoa(n+1))
 			}
 		}
@@ -120,14 +119,14 @@ func TestCacheKeysAreApart(t *testing.T) {
 
 // A request for a token does not end with the one that has waited for it first.
 func TestCacheRequestOutlivesItsCaller(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour, slow: 10 * time.Second}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.Token(ctx, Key{}, i.request); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Get(ctx, Key{}, i.request); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want that of the context", err)
 		}
-		got, err := c.Token(t.Context(), Key{}, i.request)
+		got, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, got, err, "t1")
 	})
 }
@@ -135,19 +134,19 @@ func TestCacheRequestOutlivesItsCaller(t *testing.T) {
 // While requests fail, the token before is returned for as long as it lasts, and the server is
 // asked less and less often (identity attack 27).
 func TestCacheWhileTheServerIsDown(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour}
 		down := &oauth.TemporaryError{Status: 503}
-		got, err := c.Token(t.Context(), Key{}, i.request)
+		got, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, got, err, "t1")
 		i.fail(down)
 		time.Sleep(time.Hour - 20*time.Second)
-		got, err = c.Token(t.Context(), Key{}, i.request)
+		got, err = c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, got, err, "t1")
 		time.Sleep(20 * time.Second)
 		before := i.count()
 		for range 600 {
-			if _, err = c.Token(t.Context(), Key{}, i.request); !errors.Is(err, down) {
+			if _, err = c.Get(t.Context(), Key{}, i.request); !errors.Is(err, down) {
 				t.Fatalf("error %v, want %v", err, down)
 			}
 			time.Sleep(time.Second)
@@ -157,17 +156,17 @@ func TestCacheWhileTheServerIsDown(t *testing.T) {
 		}
 		i.fail(nil)
 		time.Sleep(time.Minute)
-		got, err = c.Token(t.Context(), Key{}, i.request)
+		got, err = c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, got, err, "t"+strconv.Itoa(i.count()))
 	})
 }
 
 // A server that asks for a pause gets it.
 func TestCacheRetryAfter(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour, err: &oauth.TemporaryError{Status: 429, RetryAfter: 30 * time.Second}}
 		for range 29 {
-			_, _ = c.Token(t.Context(), Key{}, i.request) // fails
+			_, _ = c.Get(t.Context(), Key{}, i.request) // fails
 			time.Sleep(time.Second)
 		}
 		if n := i.count(); n != 1 {
@@ -179,9 +178,9 @@ func TestCacheRetryAfter(t *testing.T) {
 // A refused token is renewed once for all that were refused with it, and at most every ten
 // seconds (identity attack 29).
 func TestCacheRenew(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour, slow: time.Second}
-		first, err := c.Token(t.Context(), Key{}, i.request)
+		first, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, first, err, "t1")
 		var all sync.WaitGroup
 		for range 100 {
@@ -191,7 +190,7 @@ func TestCacheRenew(t *testing.T) {
 			})
 		}
 		all.Wait()
-		second, err := c.Token(t.Context(), Key{}, i.request)
+		second, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, second, err, "t2")
 		if _, err := c.Renew(t.Context(), Key{}, second.Generation, i.request); !errors.Is(err, ErrJustRenewed) {
 			t.Errorf("error %v, want that it was renewed just now", err)
@@ -206,9 +205,9 @@ func TestCacheRenew(t *testing.T) {
 
 // A renewal that fails leaves the token, which may be refused by mistake, and says why.
 func TestCacheRenewalFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour}
-		first, err := c.Token(t.Context(), Key{}, i.request)
+		first, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, first, err, "t1")
 		down := errors.New("down")
 		i.fail(down)
@@ -217,20 +216,24 @@ func TestCacheRenewalFails(t *testing.T) {
 				t.Errorf("error %v, want %v", err, down)
 			}
 		}
-		got, err := c.Token(t.Context(), Key{}, i.request)
+		got, err := c.Get(t.Context(), Key{}, i.request)
 		wantToken(t, got, err, "t1")
 		if n := i.count(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
+		i.fail(nil)
+		c.Retry()
+		got, err = c.Renew(t.Context(), Key{}, first.Generation, i.request)
+		wantToken(t, got, err, "t3")
 	})
 }
 
 // A token that has ended when it was issued is used by those that waited for it, and by no other.
 func TestCacheTokenWithoutLife(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{}
 		for n := range 3 {
-			got, err := c.Token(t.Context(), Key{}, i.request)
+			got, err := c.Get(t.Context(), Key{}, i.request)
 			wantToken(t, got, err, "t"+strconv.Itoa(n+1))
 		}
 	})
@@ -238,23 +241,23 @@ func TestCacheTokenWithoutLife(t *testing.T) {
 
 // The number of tokens is bounded, and those in use stay.
 func TestCacheIsBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour}
 		used := Key{Principal: "used"}
-		first, err := c.Token(t.Context(), used, i.request)
+		first, err := c.Get(t.Context(), used, i.request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := range maxTokens + 1000 {
 			time.Sleep(time.Millisecond)
 			for _, k := range []Key{{Principal: fmt.Sprint(n)}, used} {
-				if _, err := c.Token(t.Context(), k, i.request); err != nil {
+				if _, err := c.Get(t.Context(), k, i.request); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		got, err := c.Token(t.Context(), used, i.request)
-		wantToken(t, got, err, first.Access.Reveal())
+		got, err := c.Get(t.Context(), used, i.request)
+		wantToken(t, got, err, first.Value)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.entries) != maxTokens {
@@ -265,11 +268,11 @@ func TestCacheIsBounded(t *testing.T) {
 
 // Close ends a request in progress, and there is no other afterwards.
 func TestCacheClose(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cache) {
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{slow: time.Hour}
 		done := make(chan error)
 		go func() { // ends with the Cache
-			_, err := c.Token(t.Context(), Key{}, i.request)
+			_, err := c.Get(t.Context(), Key{}, i.request)
 			done <- err
 		}()
 		synctest.Wait()
@@ -277,7 +280,7 @@ func TestCacheClose(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
-		if _, err := c.Token(t.Context(), Key{Backend: "b"}, i.request); !errors.Is(err, errClosed) {
+		if _, err := c.Get(t.Context(), Key{Backend: "b"}, i.request); !errors.Is(err, errClosed) {
 			t.Errorf("error %v after Close", err)
 		}
 	})

@@ -8,7 +8,7 @@
 // credentials, and keeps it in memory until shortly before it ends. After a 401 it renews the
 // token once, and after a 403 for lack of a scope it requests one with more scopes.
 //
-// A [Cache] keeps the tokens. It is also for tokens on behalf of users.
+// A [Cache] keeps the tokens. It is also for those on behalf of users.
 package grant
 
 import (
@@ -70,7 +70,7 @@ const (
 type Gateway struct {
 	cfg    Config
 	origin string
-	cache  *Cache
+	cache  *Cache[*oauth.Tokens]
 
 	mu        sync.Mutex
 	found     *oauth.Discovery // nil if it must be found again
@@ -101,11 +101,14 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Gateway{cfg: cfg, origin: origin, cache: NewCache(), bound: cfg.Client.Issuer}, nil
+	return &Gateway{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), bound: cfg.Client.Issuer}, nil
 }
 
 // Close ends the requests for tokens.
 func (g *Gateway) Close() { g.cache.Close() }
+
+// Retry makes the next request try to get a token at once, whatever has failed before.
+func (g *Gateway) Retry() { g.cache.Retry() }
 
 // Last returns the last request for a token; it is zero before the first one.
 func (g *Gateway) Last() Attempt {
@@ -121,7 +124,7 @@ func (g *Gateway) PerPrincipal() bool { return false }
 // its challenge gets a request without one first.
 func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, error) {
 	scopes := g.stepped()
-	t, err := g.cache.Token(ctx, g.key(scopes), g.requester(scopes))
+	t, err := g.cache.Get(ctx, g.key(scopes), g.requester(scopes))
 	if err != nil {
 		if g.needsChallenge(err) {
 			return client.Credential{}, nil
@@ -129,7 +132,7 @@ func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, e
 		return client.Credential{}, g.failure(err)
 	}
 	return client.Credential{
-		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Access.Reveal())},
+		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Value.Access.Reveal())},
 		Origin:     g.origin,
 		Generation: t.Generation,
 	}, nil
@@ -164,12 +167,12 @@ func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint6
 		return client.ErrRefused
 	}
 	before := g.stepped()
-	now, err := g.cache.Token(ctx, g.key(before), g.requester(before))
+	now, err := g.cache.Get(ctx, g.key(before), g.requester(before))
 	if err != nil {
 		return g.failure(err)
 	}
-	scopes := oauth.ScopeSources{Granted: append([]string{}, now.Scopes...), Challenge: challenge.Scopes}.Scopes()
-	missing := slices.DeleteFunc(slices.Clone(challenge.Scopes), func(s string) bool { return slices.Contains(now.Scopes, s) })
+	scopes := oauth.ScopeSources{Granted: append([]string{}, now.Value.Scopes...), Challenge: challenge.Scopes}.Scopes()
+	missing := slices.DeleteFunc(slices.Clone(challenge.Scopes), func(s string) bool { return slices.Contains(now.Value.Scopes, s) })
 	switch {
 	case now.Generation != sent && len(missing) == 0:
 		return nil // another request has stepped up meanwhile
@@ -178,11 +181,11 @@ func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint6
 	case len(scopes) > maxScopes || !g.mayStepUp():
 		return g.lacks(missing)
 	}
-	t, err := g.cache.Token(ctx, g.key(scopes), g.requester(scopes))
+	t, err := g.cache.Get(ctx, g.key(scopes), g.requester(scopes))
 	if err != nil {
 		return g.failure(err)
 	}
-	if slices.ContainsFunc(missing, func(s string) bool { return !slices.Contains(t.Scopes, s) }) {
+	if slices.ContainsFunc(missing, func(s string) bool { return !slices.Contains(t.Value.Scopes, s) }) {
 		return g.lacks(missing)
 	}
 	g.mu.Lock()
@@ -245,10 +248,10 @@ func (g *Gateway) key(scopes []string) Key {
 	return Key{Backend: g.cfg.Backend, ClientID: g.cfg.Client.ClientID, Scopes: strings.Join(scopes, " ")}
 }
 
-// requester returns the Requester of a token with scopes; nil is those that are configured or
+// requester returns the request for a token with scopes; nil is those that are configured or
 // that the backend names.
-func (g *Gateway) requester(scopes []string) Requester {
-	return func(ctx context.Context) (*oauth.Tokens, error) {
+func (g *Gateway) requester(scopes []string) Requester[*oauth.Tokens] {
+	return func(ctx context.Context) (*oauth.Tokens, time.Time, error) {
 		a := Attempt{At: time.Now()}
 		t, err := g.request(ctx, scopes, &a)
 		if a.Err = err; err == nil {
@@ -259,7 +262,7 @@ func (g *Gateway) requester(scopes []string) Requester {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.last = a
-		return t, err
+		return t, a.Until, err
 	}
 }
 
