@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/keptlists"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
@@ -37,6 +38,7 @@ type Gateway struct {
 	version  string           // the version in info
 	started  time.Time
 	server   *server.Server
+	auth     *auth.Chain // nil without authentication
 	metrics  *metrics.Set
 	unserved *metrics.Operations // the durations of requests that no backend serves
 	audit    *audit.Recorder
@@ -93,6 +95,9 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	g.audit.Use(g.ctx, file)
 	g.apply(effective)
 	g.wg.Go(g.keepCatalog) // ends with g.ctx; stop waits for it
+	if g.auth != nil {
+		g.wg.Go(func() { g.auth.Run(g.ctx) }) // ends with g.ctx; stop waits for it
+	}
 	return g, nil
 }
 
@@ -115,9 +120,12 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
 	}
 	g.info = implementation(effective.Name, g.version)
+	var err error
+	if g.auth, err = newAuth(effective, g.log); err != nil {
+		return nil, err
+	}
 	g.server = server.New(g, g.serverConfig(effective))
 	g.view.Store(&view{cfg: effective, replaced: make(chan struct{})})
-	var err error
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}

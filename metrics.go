@@ -22,6 +22,7 @@ func (g *Gateway) newMetrics() (*metrics.Set, error) {
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
+	instruments = append(instruments, g.authInstruments()...)
 	return metrics.New(append(instruments, g.backendInstruments()...), kinds)
 }
 

@@ -284,12 +284,16 @@ func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]
 
 // docs/metrics.md lists exactly these metrics with their labels.
 func TestMetricsAreDocumented(t *testing.T) {
-	g := gatewaytest.New(t, gatewaytest.ConfigOf(1), signalbox.Options{})
+	cfg := gatewaytest.ConfigOf(1)
+	gatewaytest.WithPrincipals(&cfg, "ops")
+	cfg.PublicURL = "https://mcp.example.com"
+	cfg.Auth.Issuers = []config.Issuer{{Name: "corp", Issuer: "http://127.0.0.1:1"}} // where nothing listens
+	g := gatewaytest.New(t, cfg, signalbox.Options{})
 	label := regexp.MustCompile(`="[^"]*"`)
 	histogram := regexp.MustCompile(`_(bucket|sum|count)\b`)
 	bound := regexp.MustCompile(`\{le\}|,le\b`)
 	shown := make(map[string]bool)
-	for name := range metricsOf(t, g) {
+	for name := range metricsOf(t, g, "Authorization", "Bearer "+gatewaytest.TokenOf("ops")) {
 		name = label.ReplaceAllString(name, "")
 		if strings.HasPrefix(name, "mcp_") {
 			name = bound.ReplaceAllString(histogram.ReplaceAllString(name, ""), "")

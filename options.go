@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -109,7 +108,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
 		PassArriving:   true, // taskIDCaller marks the results that it changes
-		AllowedHosts:   cfg.AllowedHosts,
+		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
 			RequestBody:          l.RequestBody,
@@ -145,11 +144,11 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		SessionEnded: func(d time.Duration) { g.metrics.ServerSessions().Observe(d) },
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
-	// Without tokens every client is the one anonymous principal. The configuration is
+	// Without tokens and issuers every client is the one anonymous principal. The configuration is
 	// then valid only if the listener is reachable from this machine alone, or if it
 	// permits this explicitly.
-	if len(cfg.Auth.Tokens) > 0 {
-		out.Authenticate = exemptLocal(bearer(cfg.Auth.Tokens).Authenticate)
+	if g.auth != nil {
+		out.Authenticate, out.Challenge = exemptLocal(g.auth.Authenticate), g.auth.Challenge
 	}
 	return out
 }
@@ -161,16 +160,6 @@ func stateKeys(cfg *config.Config) [][]byte {
 		keys = append(keys, []byte(key.Reveal()))
 	}
 	return keys
-}
-
-// bearer returns the authenticator for the configured tokens. Their values are revealed
-// only to the comparison, so that no log and no status can print one.
-func bearer(tokens []config.Token) *auth.Bearer {
-	known := make([]auth.Token, 0, len(tokens))
-	for _, t := range tokens {
-		known = append(known, auth.Token{Principal: t.Principal, Value: t.Value.Reveal(), Profiles: t.Profiles})
-	}
-	return auth.NewBearer(known)
 }
 
 // secretsOf returns a Redactor for the edge's log. It removes the secrets of all

@@ -28,6 +28,9 @@ type Status struct {
 	// Profiles is what the profiles offer, in the order of the configuration.
 	Profiles []ProfileStatus `json:"profiles,omitempty"`
 
+	// Issuers is the state of the identity providers, in the order of the configuration.
+	Issuers []IssuerStatus `json:"issuers,omitempty"`
+
 	// Problems lists what is not as configured, and why: items and backends that are
 	// not offered, and a gateway that cannot keep up. Before these it lists what
 	// prevents the last configuration from being applied, each as "reload refused: ..."
@@ -143,12 +146,18 @@ func (g *Gateway) Status() Status {
 	for i := range s.Backends {
 		s.Backends[i].setProcesses(&processes[i])
 	}
+	s.Issuers = g.issuerStatus()
 	if at := g.reloaded.Load(); at != nil {
 		s.Reloaded = *at
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
 			s.Problems = append(s.Problems, s.ReloadRefused.prefix()+p)
+		}
+	}
+	for i := range s.Issuers {
+		if p := s.Issuers[i].problem(); p != "" {
+			s.Problems = append(s.Problems, p)
 		}
 	}
 	s.Problems = append(s.Problems, g.lagProblem()...)

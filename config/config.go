@@ -29,6 +29,8 @@ type Config struct {
 	Listen string `json:"listen"`
 	// Path is the URL path of the MCP endpoint.
 	Path string `json:"path"`
+	// PublicURL is the scheme and host at which clients reach the gateway.
+	PublicURL string `json:"publicURL"`
 	// AllowedHosts are additional accepted values of the Host header.
 	AllowedHosts []string `json:"allowedHosts"`
 	// AllowedOrigins are the accepted values of the Origin header.
@@ -37,7 +39,7 @@ type Config struct {
 	// It is a separate key, so that no gateway is opened to a network by leaving
 	// something out.
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
-	// Auth configures authentication. Without tokens every request is accepted.
+	// Auth configures authentication. Without tokens and issuers every request is accepted.
 	Auth Auth `json:"auth"`
 
 	// Name and Version are the gateway's own, sent to clients.
@@ -126,7 +128,12 @@ const (
 type Auth struct {
 	// Tokens are the accepted bearer tokens.
 	Tokens []Token `json:"tokens"`
+	// Issuers are the identity providers whose access tokens are accepted.
+	Issuers []Issuer `json:"issuers"`
 }
+
+// IsZero reports whether there is no authentication.
+func (a *Auth) IsZero() bool { return len(a.Tokens) == 0 && len(a.Issuers) == 0 }
 
 // Token is one bearer token. Several tokens may have one principal, so that a token can be
 // replaced without an interruption.

@@ -45,10 +45,11 @@ func rightValues() map[string][]string {
 		"a port":                            {`1`, `65535`},
 		"user, gateway":                     {`"user"`},
 		"code, clientCredentials, exchange, idJag, jwtBearer": {`"code"`},
-		"auto, none":             {`"auto"`, `"none"`},
-		"own, shared":            {`"own"`, `"shared"`},
-		"discovered, 2025-03-26": {`"discovered"`, `"2025-03-26"`},
-		"127.0.0.1, localhost":   {`"127.0.0.1"`, `"localhost"`},
+		"auto, none":                             {`"auto"`, `"none"`},
+		"own, shared":                            {`"own"`, `"shared"`},
+		"discovered, 2025-03-26":                 {`"discovered"`, `"2025-03-26"`},
+		"127.0.0.1, localhost":                   {`"127.0.0.1"`, `"localhost"`},
+		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 	}
 }
 
@@ -79,6 +80,15 @@ func special() map[string][]string {
 		"mcpServers.NAME.oauth.clientKey": nil, // must be a key
 		"mcpServers.NAME.oauth.assertion": nil, // for a grant that needs more
 		"mcpServers.NAME.oauth.resource":  {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
+		"publicURL":                       {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":             {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":           {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":         {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms":       {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":        {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":             {`"1s"`, `"5m"`},
+		"auth.issuers[].header":           {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":             nil, // the file must exist
 	}
 }
 
@@ -118,6 +128,15 @@ func document(path, value string) string {
 			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.issuers[]."):
+		key := strings.TrimPrefix(path, "auth.issuers[].")
+		var beside string
+		for _, required := range []string{"name", "issuer"} {
+			if required != key {
+				beside += fmt.Sprintf("%q: %q, ", required, map[string]string{"name": "x", "issuer": "https://x"}[required])
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
@@ -344,7 +363,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	empty := (&Config{}).Effective()
 	for _, row := range allRows() {
 		section, key, _ := strings.Cut(row.path, ".")
-		if row.def == "" || section == serversKey || key == "" {
+		if row.def == "" || section == serversKey || key == "" || strings.HasPrefix(row.path, "auth.issuers[]") {
 			continue
 		}
 		written := row.def

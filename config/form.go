@@ -351,4 +351,9 @@ func mapOf(of form) form {
 	}
 }
 
-func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }
+func plural(want string) string {
+	if of, ok := strings.CutPrefix(want, "a list of "); ok {
+		return "lists of " + of
+	}
+	return strings.TrimPrefix(want, "a ") + "s"
+}

@@ -24,6 +24,8 @@ func configKeys() []key {
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
 		{"path", text(), "/mcp", "The URL path of the MCP endpoint."},
+		// Configured, since what a request names as its host is chosen by the sender.
+		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\"."},
 		// A page that rebinds a name to this machine sends that name as its Host, which is
 		// the only difference to requests of a client.
 		{"allowedHosts", listOf(expanded()), "", "Additional accepted values of the Host header, as host or host:port. Those of the listener itself are always accepted."},
@@ -61,6 +63,8 @@ func authKeys() []key {
 	return []key{
 		// A list, so that a token can be replaced while the old one is still accepted.
 		{"tokens", listOf(bearerToken()), "", "The accepted bearer tokens. The tokens themselves are in environment variables or files."},
+		// Tokens are verified here, without a request for each (docs/adr/0060).
+		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
 	}
 }
 

@@ -160,7 +160,7 @@ func checkOAuth(s *Backend, p place, r *reader) {
 	}
 	checkOAuthWords(o, at, r)
 	checkGrant(o, at, r)
-	checkIssuer(s, at, r)
+	checkOAuthIssuer(s, at, r)
 	checkClient(o, at, r)
 	checkRequested(o, at, r)
 }
@@ -209,9 +209,9 @@ func checkGrant(o *OAuth, at place, r *reader) {
 	}
 }
 
-// checkIssuer rejects an issuer that cannot be trusted, and credentials that would be sent to any
+// checkOAuthIssuer rejects an issuer that cannot be trusted, and credentials that would be sent to any
 // authorization server that a remote server names.
-func checkIssuer(s *Backend, at place, r *reader) {
+func checkOAuthIssuer(s *Backend, at place, r *reader) {
 	o, p := s.OAuth, at.key("issuer")
 	if r.has(p) {
 		return

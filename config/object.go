@@ -36,11 +36,11 @@ func fill(keys []key, into reflect.Value) {
 	for _, k := range keys {
 		field := k.field(into)
 		// Nested fields, too: an absent mapping has the defaults of its keys. A new slice of
-		// servers leaves those of the caller unchanged.
+		// mappings leaves those of the caller unchanged.
 		switch {
 		case field.Kind() == reflect.Struct && k.form.keys != nil:
 			fill(k.form.keys, field)
-		case k.name == serversKey:
+		case field.Kind() == reflect.Slice && field.Len() > 0 && k.form.elem != nil && k.form.elem.keys != nil:
 			filled := reflect.AppendSlice(reflect.MakeSlice(field.Type(), 0, field.Len()), field)
 			for i := range filled.Len() {
 				fill(k.form.elem.keys, filled.Index(i))

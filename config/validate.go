@@ -29,7 +29,7 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins, checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
 	} {
 		check(c, r)
 	}
@@ -53,7 +53,7 @@ func checkListen(c *Config, r *reader) {
 		r.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
 	auth, allow := place{}.key("auth"), place{}.key("allowUnauthenticated")
-	if c.isPublic() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), allow) {
+	if c.isPublic() && c.Auth.IsZero() && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), allow) {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
@@ -88,6 +88,8 @@ func checkPath(c *Config, r *reader) {
 		r.report(p, "", "%q is %s, where the gateway serves its operations", p.name, c.Path)
 	case c.Path == ssePath:
 		r.report(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
+	case c.Path == wellKnownPath || strings.HasPrefix(c.Path, wellKnownPath+"/"):
+		r.report(p, "", "%q is below %s, where the gateway describes itself", p.name, wellKnownPath)
 	}
 }
 
@@ -96,6 +98,9 @@ func operations() []string { return []string{"/healthz", "/readyz", "/status", "
 
 // ssePath is reserved for clients of 2024-11-05.
 const ssePath = "/sse"
+
+// wellKnownPath is reserved for metadata (RFC 8615).
+const wellKnownPath = "/.well-known"
 
 func checkHosts(c *Config, r *reader) {
 	list := place{}.key("allowedHosts")
@@ -163,7 +168,7 @@ func checkTokens(c *Config, r *reader) {
 		}
 	}
 	// The intention is ambiguous.
-	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || r.has(auth) || r.has(list)) {
+	if c.AllowUnauthenticated && (!c.Auth.IsZero() || r.has(auth) || r.has(list)) {
 		p := place{}.key("allowUnauthenticated")
 		r.report(p, "remove one of them", `%q contradicts "auth"`, p.name)
 	}

@@ -33,8 +33,15 @@ type Config struct {
 	// Authenticate returns the identity of the sender of a request. Any error is answered
 	// with 401, or as specified if it is a [Denial]. It is called for each request,
 	// concurrently, and may return the same identity for several. If Authenticate is nil,
-	// or returns nil, the request belongs to the anonymous principal.
+	// or returns nil, the request belongs to the anonymous principal. When an identity
+	// expires, the streams that its sender has open for notifications end. A request under
+	// way goes on.
 	Authenticate func(*http.Request) (*mcp.Identity, error)
+
+	// Challenge returns the WWW-Authenticate header for a request that is refused before
+	// Authenticate is called, because of a token in its URL or credentials that are too
+	// long. It is called concurrently. If nil, it is "Bearer".
+	Challenge func(*http.Request) string
 
 	// HasProfile reports whether the Handler has a profile of that name, which is not empty;
 	// see WithProfile. It is called for each request to a profile, concurrently. If nil,
@@ -156,6 +163,9 @@ func (c Config) effective() Config {
 	}
 	if c.NotFound == nil {
 		c.NotFound = http.NotFoundHandler()
+	}
+	if c.Challenge == nil {
+		c.Challenge = func(*http.Request) string { return bearer }
 	}
 	if c.SessionEnded == nil {
 		c.SessionEnded = func(time.Duration) {}

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"mime"
@@ -32,6 +33,21 @@ func (s *Server) Guard(next http.Handler) http.Handler {
 		p := s.newResponse(w, r)
 		defer p.end()
 		s.refuse(p, r, no, from)
+	})
+}
+
+// GuardHost returns a handler that passes to next only requests with an accepted Host. It is
+// for documents that are public and contain no secrets.
+func (s *Server) GuardHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		no := s.check(r, (*Server).checkHeaders, (*Server).checkHost)
+		if no == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		p := s.newResponse(w, r)
+		defer p.end()
+		s.refuse(p, r, no, sender{})
 	})
 }
 
@@ -84,7 +100,7 @@ func (s *Server) checkHeaders(r *http.Request) *refusal {
 		return nil
 	case size-credential <= most:
 		return refuse(http.StatusUnauthorized, "the credentials exceed %s (limits.requestHeaders)", bytesText(int64(most))).
-			withHeader("WWW-Authenticate", bearer).withEvent(Unauthenticated, "limits.requestHeaders")
+			withHeader(challengeHeader, s.cfg.Challenge(r)).withEvent(Unauthenticated, "limits.requestHeaders")
 	default:
 		return refuse(http.StatusRequestHeaderFieldsTooLarge, "the header exceeds %s (limits.requestHeaders)", bytesText(int64(most))).
 			withEvent(Limited, "limits.requestHeaders")
@@ -209,7 +225,7 @@ func (s *Server) checkMethod(r *http.Request) *refusal {
 // logged.
 func (s *Server) checkQuery(r *http.Request) *refusal {
 	if hasToken(r.URL.RawQuery) {
-		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").withHeader("WWW-Authenticate", bearer).withEvent(QueryToken, "")
+		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").withHeader(challengeHeader, s.cfg.Challenge(r)).withEvent(QueryToken, "")
 	}
 	return nil
 }
@@ -229,12 +245,15 @@ func hasToken(query string) bool {
 	return strings.Contains(query, "access_token=")
 }
 
-const bearer = "Bearer"
+const (
+	challengeHeader = "WWW-Authenticate"
+	bearer          = "Bearer"
+)
 
-// authenticate returns the identity of the sender, or nil without authentication. It runs for each request, whichever session the
-// request names: a session is not authentication (2025-11-25, security best practices,
-// "Session Hijacking"). The text of an error that is not a Denial goes to the log only,
-// as it may contain anything.
+// authenticate returns the identity of the sender, or nil without authentication. It runs for
+// each request, whichever session the request names: a session is not authentication
+// (2025-11-25, security best practices, "Session Hijacking"). The text of an error that is
+// not a Denial goes to the log only, as it may contain anything.
 func (s *Server) authenticate(r *http.Request) (*mcp.Identity, *refusal) {
 	if s.cfg.Authenticate == nil {
 		return nil, nil
@@ -252,14 +271,11 @@ func (s *Server) authenticate(r *http.Request) (*mcp.Identity, *refusal) {
 	if d.Status == http.StatusNotFound {
 		return identity, (&refusal{hidden: true}).withEvent(ForeignProfile, d.Message)
 	}
-	status, challenge := d.Status, d.Challenge
-	if status == 0 {
-		status = http.StatusUnauthorized
+	if d.Status == http.StatusServiceUnavailable {
+		return nil, refuse(d.Status, "%s", d.Message).withHeader("Retry-After", seconds(d.RetryAfter))
 	}
-	if challenge == "" {
-		challenge = bearer
-	}
-	return nil, refuse(status, "%s", d.Message).withHeader("WWW-Authenticate", challenge).withEvent(Unauthenticated, d.Message)
+	return nil, refuse(cmp.Or(d.Status, http.StatusUnauthorized), "%s", d.Message).
+		withHeader(challengeHeader, cmp.Or(d.Challenge, bearer)).withEvent(Unauthenticated, d.Message)
 }
 
 // checkContentType accepts only a type that a page cannot send without a preflight.

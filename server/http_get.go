@@ -30,7 +30,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, from sender) *refusal {
 	}
 	last := r.Header.Values(lastEventHeader)
 	if len(last) == 0 {
-		return s.legacyStandalone(p, r, sess, "", sess.Standalone().TryAttach)
+		return s.legacyStandalone(p, r, sess, from.identity, "", sess.Standalone().TryAttach)
 	}
 	sent := strings.Join(last, ", ")
 	id, ok := session.ParseEventID(sent)
@@ -40,14 +40,15 @@ func (s *Server) legacyGet(p *response, r *http.Request, from sender) *refusal {
 	if !sess.IsStandalone(id) {
 		return s.legacyResume(p, r, sess, sent, id)
 	}
-	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Consumer, error) {
+	return s.legacyStandalone(p, r, sess, from.identity, sent, func(wake chan struct{}) (*session.Consumer, error) {
 		return sess.Resume(id, wake, time.Now())
 	})
 }
 
 // legacyStandalone serves the standalone stream. sent is the event after which it is
-// resumed, or "".
-func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
+// resumed, or "". The stream ends when the credentials of its sender do; the session goes on
+// with new ones.
+func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, identity *mcp.Identity, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	entry := &inflight{kind: kindStandalone, stop: cancel}
@@ -63,6 +64,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 	if !s.startListen(ctx, sess, s.missedBefore(c, sent), c, nil) {
 		return refuseDraining(mcp.ID{})
 	}
+	defer stopTimer(atExpiry(identity, func() { entry.tearDown(errExpired) }))
 	p.beginStream()
 	s.writeStream(p, sess, c, ctx.Done())
 	if entry.tornDown.Load() {

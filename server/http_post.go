@@ -124,7 +124,8 @@ func attach(x *session.Exchange) *session.Consumer {
 // an event stream. It returns when the exchange has ended or the client is gone; in the
 // second case the response is aborted. sess is that of a legacy client, which may resume
 // the stream, or nil. The caller detaches the consumer.
-func (s *Server) answer(p *response, r *http.Request, sess *session.Session, x *session.Exchange, c *session.Consumer) {
+func (s *Server) answer(p *response, r *http.Request, ir *inflightRequest, sess *session.Session, x *session.Exchange, c *session.Consumer) {
+	p.denied = &ir.denied
 	gone := r.Context().Done()
 	switch s.awaitForm(x, c, gone) {
 	case session.Undecided:

@@ -52,6 +52,7 @@ type response struct {
 	aborted  bool          // the response is incomplete and will stay so
 	passed   bool          // Config.NotFound has written it, and net/http decides its form
 	timeline *mcp.Timeline // of the request that it answers, once the answer is written, or nil
+	denied   **mcp.Denied  // of the request; set if the status of its message is that of a denial
 }
 
 func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {

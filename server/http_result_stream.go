@@ -125,6 +125,9 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	}
 	switch m := &last[0]; {
 	case f == nil && !m.Rest:
+		if m.Status == http.StatusUnauthorized || m.Status == http.StatusForbidden {
+			p.w.Header().Set(challengeHeader, (*p.denied).Challenge)
+		}
 		p.writeJSON(m)
 	case f != nil && f.Err() == nil && m.Rest:
 		p.write(m.Head)

@@ -63,6 +63,8 @@ func (s *Server) sseOpen(p *response, r *http.Request, from sender) *refusal {
 		return &refusal{hidden: true}
 	}
 	conn := &sseConn{sender: from, lines: make(chan line), done: ctx.Done()}
+	conn.expiry = atExpiry(from.identity, func() { cancel(errExpired) })
+	defer stopTimer(conn.expiry)
 	id, no := s.sseConns.add(conn, &s.cfg.Limits)
 	if no != nil {
 		return no
@@ -119,12 +121,13 @@ func (s *Server) ssePost(p *response, r *http.Request, from sender) *refusal {
 		return no
 	}
 	conn.used.Store(true)
+	conn.prolong(from.identity)
 	defer conn.waiting.Add(-1)
 	if most := s.cfg.Limits.InFlightPerSession; conn.waiting.Add(1) > int64(most) {
 		return refuseTooMany(mcp.ID{}, most, "messages of a connection that wait for its client to read", "inFlightPerSession")
 	}
 	select {
-	case conn.lines <- line{data: body}:
+	case conn.lines <- line{data: body, identity: from.identity}:
 		p.writeAccepted()
 		return nil
 	case <-conn.done:
@@ -142,6 +145,24 @@ type sseConn struct {
 	done    <-chan struct{}
 	used    atomic.Bool  // a message was POSTed
 	waiting atomic.Int64 // POSTs with a message that the loop has not received
+
+	expiry *time.Timer // ends the connection with the credentials of its sender; may be nil
+	mu     sync.Mutex
+	until  time.Time // of the expiry if it was prolonged
+}
+
+// prolong keeps the connection until the credentials of a POST end, if these end later than
+// all earlier ones.
+func (c *sseConn) prolong(identity *mcp.Identity) {
+	if c.expiry == nil || identity == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity.Expires.After(c.identity.Expires) && identity.Expires.After(c.until) {
+		c.until = identity.Expires
+		c.expiry.Reset(time.Until(c.until))
+	}
 }
 
 // sseWriter converts the lines of a pipeWriter to events.

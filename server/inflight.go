@@ -45,6 +45,12 @@ type inflight struct {
 	serial uint64 // guarded by inflightSet.mu
 }
 
+// tearDown ends the activity, of which the client is to be notified.
+func (entry *inflight) tearDown(why error) {
+	entry.tornDown.Store(true)
+	entry.stop(why)
+}
+
 // exchange returns the current exchange, or nil.
 func (entry *inflight) exchange() *session.Exchange {
 	if entry.parked == nil {
@@ -174,8 +180,7 @@ func (set *inflightSet) tearDown(ctx context.Context, over time.Duration, why er
 				return
 			}
 		}
-		entry.tornDown.Store(true)
-		entry.stop(why)
+		entry.tearDown(why)
 	}
 }
 

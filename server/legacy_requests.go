@@ -66,7 +66,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		ir.x.Cancel(errDraining)
 		return refuseDraining(m.ID)
 	}
-	s.answer(p, r, sess, ir.x, c)
+	s.answer(p, r, ir, sess, ir.x, c)
 	return nil
 }
 

@@ -128,8 +128,9 @@ func endsWithin(done <-chan struct{}, d time.Duration) bool {
 
 // line is one line of a pipe, or the error that ended it.
 type line struct {
-	data []byte
-	err  error
+	data     []byte
+	identity *mcp.Identity // of the sender of this line, if that is known
+	err      error
 }
 
 // readLines reads until the end, which it delivers as the last line, or until ctx ends.
@@ -138,7 +139,7 @@ func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
 	for {
 		data, err := lr.Next()
 		select {
-		case lines <- line{data, err}:
+		case lines <- line{data: data, err: err}:
 			// A read from the standard input of a process blocks in the system, on the
 			// processor on which the goroutines that serve the line would run: these run
 			// first.
@@ -192,6 +193,9 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 				return nil // the client has closed its end (2025-11-25, basic/lifecycle, "Shutdown")
 			case l.err != nil && !tooLong:
 				return l.err
+			}
+			if l.identity != nil {
+				c.identity = l.identity
 			}
 			c.handleLine(ctx, l)
 		case o := <-c.opened:

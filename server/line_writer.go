@@ -266,8 +266,7 @@ func (w *pipeWriter) busy() (int, <-chan struct{}) {
 func (w *pipeWriter) tearDown(why error) {
 	for _, ps := range w.snapshot() {
 		if ps.request != nil && ps.request.kind == kindListen {
-			ps.request.tornDown.Store(true)
-			ps.request.stop(why)
+			ps.request.tearDown(why)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Me
 	if !s.start(ctx, ir) {
 		return refuseDraining(m.ID)
 	}
+	if ir.kind == kindListen {
+		defer stopTimer(atExpiry(from.identity, func() { ir.tearDown(errExpired) }))
+	}
 	s.answerAttempt(p, r, ir, ir.x, c)
 	return nil
 }
@@ -96,7 +99,7 @@ func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opene
 // it has the whole answer has cancelled the request, even if the answer is a question: no
 // other client has the state to retry with.
 func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange, c *session.Consumer) {
-	s.answer(p, r, nil, x, c)
+	s.answer(p, r, ir, nil, x, c)
 	if p.aborted && !x.Cancel(errDisconnected) && ir.parked != nil {
 		s.cancelIfParked(ir, x)
 	}

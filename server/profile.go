@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -44,6 +45,22 @@ func (s sender) owns(other sender) bool {
 	return s.principal == other.principal && s.profile == other.profile
 }
 
+// atExpiry calls end on another goroutine when the credentials of a sender end. It returns nil
+// if they do not end.
+func atExpiry(identity *mcp.Identity, end func()) *time.Timer {
+	if identity == nil || identity.Expires.IsZero() {
+		return nil
+	}
+	return time.AfterFunc(time.Until(identity.Expires), end)
+}
+
+// stopTimer stops a timer, which may be nil.
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
+}
+
 func (s *Server) hasProfile(name string) bool {
 	return name == "" || s.cfg.HasProfile != nil && s.cfg.HasProfile(name)
 }
@@ -70,8 +87,7 @@ func (s *Server) EndProfile(name string) {
 	}
 	for _, entry := range s.inflight.list(kindListen, kindPipe) {
 		if entry.profile == name {
-			entry.tornDown.Store(true)
-			entry.stop(removed)
+			entry.tearDown(removed)
 		}
 	}
 	s.cancelParked(s.parked.DropProfile(name), removed)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -17,11 +18,14 @@ import (
 // Denial is an error of Config.Authenticate that specifies how a request is refused. Any
 // other error is a plain 401.
 type Denial struct {
-	// Status is 401, 403 or 404; zero is 401. With 404 the answer is that of
-	// Config.NotFound: the sender is authenticated, and may not know of the profile.
+	// Status is 401, 403, 404 or 503; zero is 401. With 404 the answer is that of
+	// Config.NotFound: the sender is authenticated, and may not know of the profile. With
+	// 503 it is unknown whether the credentials are valid.
 	Status int
-	// Challenge is the WWW-Authenticate header; "" is "Bearer".
+	// Challenge is the WWW-Authenticate header of a 401 or 403; "" is "Bearer".
 	Challenge string
+	// RetryAfter is how long the client should wait after a 503.
+	RetryAfter time.Duration
 	// Message is sent to the client, except with 404. It must not quote the credentials.
 	Message string
 }
@@ -42,6 +46,11 @@ type refusal struct {
 // refuse returns the refusal of a request that has not been parsed as a message.
 func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, err: mcp.Errorf(mcp.CodeInvalidRequest, format, args...)}
+}
+
+// seconds returns the value of a Retry-After header: whole seconds, at least one.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }
 
 // refuseMessage returns the refusal of a message that could be parsed.

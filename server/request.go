@@ -49,9 +49,10 @@ type inflightRequest struct {
 	restarts int    // how often it was restarted, after URLs were visited
 	askTimer timer  // sends questions after the time to collect them
 
-	// The outcome, once the Handler has returned: one of the two.
-	res *mcp.Result
-	err *mcp.Error
+	// The outcome, once the Handler has returned: one of the first two.
+	res    *mcp.Result
+	err    *mcp.Error
+	denied *mcp.Denied // what err is part of, or nil
 
 	original    mcp.Request   // as received
 	client      mcp.Peer      // of a modern request
@@ -174,6 +175,9 @@ func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
 	switch {
 	case ir.err != nil:
 		m = ir.encoder.failure(x.ID(), ir.req, ir.err)
+		if ir.denied != nil {
+			m.Status = ir.denied.Status
+		}
 	case ir.res.Delivered:
 		m = closingMessage()
 	default:
@@ -207,6 +211,9 @@ func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Resu
 	}
 	if err == nil {
 		return res, nil
+	}
+	if denied, ok := errors.AsType[*mcp.Denied](err); ok {
+		ir.denied = denied
 	}
 	return nil, s.wireError(ctx, ir.req, err)
 }

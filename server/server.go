@@ -124,6 +124,7 @@ var (
 	errDraining     = errors.New("the server is shutting down")
 	errPipeClosed   = errors.New("the client closed the pipe")
 	errUnsubscribed = errors.New("the client unsubscribed")
+	errExpired      = errors.New("the credentials of the client have expired")
 )
 
 // Quiesce stops accepting new sessions: initialize is refused with 503. Everything else,

@@ -41,12 +41,13 @@ type Instrument struct {
 	Read func() []Value
 }
 
-// Value is one value of an instrument, with at most one label. The value of the label must be
+// Value is one value of an instrument, with at most two labels. The value of a label must be
 // from the configuration or the code and never from a client or a backend, which could
 // otherwise fill the memory of the collector.
 type Value struct {
-	Number     int64
-	Key, Label string
+	Number       int64
+	Key, Label   string
+	Key2, Label2 string
 }
 
 // One returns the value of an instrument without labels.
@@ -120,7 +121,11 @@ func (v Value) attributes() []metric.ObserveOption {
 	if v.Key == "" {
 		return nil
 	}
-	return []metric.ObserveOption{metric.WithAttributes(attribute.String(v.Key, v.Label))}
+	labels := []attribute.KeyValue{attribute.String(v.Key, v.Label)}
+	if v.Key2 != "" {
+		labels = append(labels, attribute.String(v.Key2, v.Label2))
+	}
+	return []metric.ObserveOption{metric.WithAttributes(labels...)}
 }
 
 // Event counts an event. kind is a constant of the code.

@@ -258,6 +258,8 @@ func gatewayFor(ctx context.Context, e *command.Env, c *connection, stdio bool) 
 		}
 	case len(c.cfg.Auth.Tokens) > 0:
 		c.why = "the gateway requires a token (\"auth.tokens\"), and no credential is written into the file of a client"
+	case len(c.cfg.Auth.Issuers) > 0:
+		c.why = "the gateway requires an access token (\"auth.issuers\") at a URL, and none on this machine"
 	case port == "0":
 		c.why = "the gateway has another port at each start (\"listen\")"
 	case c.running:

@@ -155,10 +155,22 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
-	p.server.Handler = p.routes(p.life.count(gw), p.life.count(gw.SSE()), gw.Operations())
+	p.server.Handler = withMetadata(gw, p.routes(p.life.count(gw), p.life.count(gw.SSE()), gw.Operations()))
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server; close waits for it.
 	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()
+}
+
+// withMetadata serves the metadata of the endpoint beside other paths.
+func withMetadata(gw *signalbox.Gateway, others http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") && gw.IsMetadata(r.URL.Path) {
+			closeAmbiguous(w, r)
+			gw.ServeMetadata(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
 
 // ssePath is the path for clients that have only the transport of 2024-11-05 (HTTP+SSE).

@@ -16,8 +16,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +39,7 @@ type serveFlags struct {
 	stdio  bool   // serve the parent process on standard input and output
 	demo   bool   // serve the demo, whatever files there are
 
+	as         string        // the principal of the client on standard input; empty is the anonymous one
 	profile    string        // the part that the client on standard input is served; empty means everything
 	idle       time.Duration // end after so long without clients; 0 means never
 	background bool          // started by attach: log to a file, and report the start on standard error
@@ -76,6 +79,7 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	command.AddWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.demo, "demo", false, "serve the built-in demo, whatever files there are")
 	profiles.Flag(cmd, &f.profile, "with --stdio, serve only this `PROFILE` to the client; over HTTP each profile has a path of its own, such as /mcp/p/PROFILE")
+	command.AddWord(cmd, &f.as, "as", "", "with --stdio, the principal `NAME` of the client, for the audit record and what depends on it")
 	cmd.Flags().DurationVar(&f.idle, "end-when-idle", 0, "end `DURATION` after the last client has left, such as 10m (default: never)")
 	cmd.Flags().BoolVar(&f.background, "background", false, "log to the state folder, and report the start on standard error")
 	cmd.Flags().BoolVar(&f.apart, "apart", false, "start the command without this flag in the background, and end")
@@ -120,6 +124,12 @@ func (f serveFlags) source(e *command.Env) (source.Source, error) {
 	}
 	if f.profile != "" && !f.stdio {
 		return source.Source{}, command.Usagef("%w", errProfileOverHTTP)
+	}
+	if f.as != "" && !f.stdio {
+		return source.Source{}, command.Usagef("--as is for the client of --stdio; over HTTP \"auth\" of the configuration names principals")
+	}
+	if strings.ContainsFunc(f.as, unicode.IsControl) {
+		return source.Source{}, command.Usagef("--as has a control character in it")
 	}
 	if f.idle < 0 || f.idle > 0 && f.stdio {
 		return source.Source{}, command.Usagef("--end-when-idle takes a positive duration, and not with --stdio, which ends with its client")
@@ -284,7 +294,12 @@ func (s *service) processLevel() slog.Level {
 // (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
-	s.stdio <- s.gateway.ServeStdio(signalbox.WithProfile(ctx, s.flags.profile), s.input, s.Stdout)
+	ctx = signalbox.WithProfile(ctx, s.flags.profile)
+	if s.flags.as != "" {
+		s.stdio <- s.gateway.ServeStdioAs(ctx, s.flags.as, s.input, s.Stdout)
+		return
+	}
+	s.stdio <- s.gateway.ServeStdio(ctx, s.input, s.Stdout)
 }
 
 // load reads the configuration and applies the flags to it.

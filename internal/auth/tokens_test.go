@@ -43,7 +43,7 @@ func TestBearer(t *testing.T) {
 			for _, h := range tt.header {
 				r.Header.Add("Authorization", h)
 			}
-			got, err := principal(b.Authenticate(r))
+			got, err := principalOf(b.Authenticate(r))
 			if got != tt.principal {
 				t.Errorf("principal: got %q, want %q", got, tt.principal)
 			}
@@ -80,13 +80,13 @@ func TestBearerKeepsDigestsOnly(t *testing.T) {
 	tokens := []Token{{"ann", "sesame-open-sesame", nil}}
 	b := NewBearer(tokens)
 	tokens[0] = Token{"eve", "token-of-eve", nil}
-	if got, err := principal(b.Authenticate(asking("Bearer sesame-open-sesame"))); got != "ann" || err != nil {
+	if got, err := principalOf(b.Authenticate(asking("Bearer sesame-open-sesame"))); got != "ann" || err != nil {
 		t.Errorf("got %q, %v, want ann", got, err)
 	}
-	if _, err := principal(b.Authenticate(asking("Bearer token-of-eve"))); err == nil {
+	if _, err := principalOf(b.Authenticate(asking("Bearer token-of-eve"))); err == nil {
 		t.Error("a token is known that was not given")
 	}
-	if printed := fmt.Sprintf("%v %+v %#v", b, b, *b); strings.Contains(printed, "sesame") {
+	if printed := fmt.Sprintf("%v %+v %#v %+v", b, b, b, b.tokens); strings.Contains(printed, "sesame") {
 		t.Errorf("the token is printed: %s", printed)
 	}
 }
@@ -118,11 +118,11 @@ func TestSimilarTokensAreRejected(t *testing.T) {
 		near = append(near, token[:i], token[i+1:], token[:i]+"x"+token[i+1:])
 	}
 	for _, wrong := range near {
-		if got, err := principal(b.Authenticate(asking("Bearer " + wrong))); err == nil || got != "" {
+		if got, err := principalOf(b.Authenticate(asking("Bearer " + wrong))); err == nil || got != "" {
 			t.Errorf("%q is let in as %q", wrong, got)
 		}
 	}
-	if got, err := principal(b.Authenticate(asking("BEARER " + token))); got != "ann" || err != nil {
+	if got, err := principalOf(b.Authenticate(asking("BEARER " + token))); got != "ann" || err != nil {
 		t.Errorf("the token itself: %q, %v", got, err)
 	}
 }
@@ -132,10 +132,10 @@ func TestSimilarTokensAreRejected(t *testing.T) {
 func TestTokenLength(t *testing.T) {
 	longest := strings.Repeat("x", maxToken)
 	b := NewBearer([]Token{{"ann", longest, nil}, {"bob", longest + "x", nil}})
-	if got, err := principal(b.Authenticate(asking("Bearer " + longest))); got != "ann" || err != nil {
+	if got, err := principalOf(b.Authenticate(asking("Bearer " + longest))); got != "ann" || err != nil {
 		t.Errorf("%d bytes: %q, %v", maxToken, got, err)
 	}
-	if got, err := principal(b.Authenticate(asking("Bearer " + longest + "x"))); err == nil {
+	if got, err := principalOf(b.Authenticate(asking("Bearer " + longest + "x"))); err == nil {
 		t.Errorf("%d bytes: let in as %q", maxToken+1, got)
 	}
 }
@@ -151,7 +151,7 @@ func TestBearerConcurrently(t *testing.T) {
 	for _, token := range tokens {
 		wg.Go(func() {
 			for range 100 {
-				if got, err := principal(b.Authenticate(asking("Bearer " + token.Value))); got != token.Principal || err != nil {
+				if got, err := principalOf(b.Authenticate(asking("Bearer " + token.Value))); got != token.Principal || err != nil {
 					t.Errorf("%s: got %q, %v", token.Principal, got, err)
 				}
 			}
@@ -176,7 +176,7 @@ func TestTokenOfProfiles(t *testing.T) {
 		{"anns-coding-token", "", "everything"},
 	} {
 		r := asking("Bearer " + tt.token)
-		got, err := principal(b.Authenticate(r.WithContext(server.WithProfile(r.Context(), tt.profile))))
+		got, err := principalOf(b.Authenticate(r.WithContext(server.WithProfile(r.Context(), tt.profile))))
 		denial, denied := errors.AsType[*server.Denial](err)
 		if got != "ann" || denied != (tt.detail != "") || denied && (denial.Status != http.StatusNotFound || denial.Message != tt.detail) {
 			t.Errorf("%s at %q: %q, %+v", tt.token, tt.profile, got, err)
@@ -184,8 +184,23 @@ func TestTokenOfProfiles(t *testing.T) {
 	}
 }
 
-// principal returns the principal of an identity, or "".
-func principal(id *mcp.Identity, err error) (string, error) {
+// NewBearer returns a Chain that knows tokens only.
+func NewBearer(tokens []Token) *Chain {
+	c, err := New(Config{Tokens: tokens})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// The challenges without issuers.
+const (
+	challengeMissing = `Bearer`
+	challengeInvalid = `Bearer error="invalid_token"`
+)
+
+// principalOf returns the principal of an identity, or "".
+func principalOf(id *mcp.Identity, err error) (string, error) {
 	if id == nil {
 		return "", err
 	}

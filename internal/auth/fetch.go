@@ -1,0 +1,195 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// fetchTimeout bounds one request to an issuer.
+	fetchTimeout = 10 * time.Second
+
+	// maxDocument bounds a document of an issuer. Metadata have a few KiB, and so have sets
+	// of keys with certificates.
+	maxDocument = 256 << 10
+)
+
+// fetcher fetches the keys of one issuer. It belongs to one goroutine.
+type fetcher struct {
+	issuer string
+	client *http.Client
+
+	keysURL string    // of the metadata, or ""
+	read    time.Time // when the metadata were read
+	stale   bool      // they have to be read again
+}
+
+func newFetcher(issuer string, transport http.RoundTripper) *fetcher {
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: fetchTimeout}).DialContext,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConns:           2,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		}
+	}
+	return &fetcher{issuer: issuer, client: &http.Client{
+		Transport: transport, Timeout: fetchTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// keys fetches the keys, after the metadata if these are unknown or, unless keysOnly is set,
+// old. Old metadata are used if they cannot be fetched. It returns how long the keys may be
+// kept.
+func (f *fetcher) keys(ctx context.Context, keysOnly bool) ([]*key, time.Duration, error) {
+	if age := time.Since(f.read); f.keysURL == "" || (f.stale || age >= keepMetadata) && !keysOnly {
+		at, err := f.discover(ctx)
+		switch {
+		case err == nil:
+			f.keysURL, f.read, f.stale = at, time.Now(), false
+		case f.keysURL == "" || age >= keepLastGood:
+			return nil, 0, err
+		}
+	}
+	raw, header, err := f.get(ctx, f.keysURL)
+	if err == nil {
+		keys, invalid := parseKeySet(raw)
+		if invalid == nil {
+			return keys, life(header), nil
+		}
+		err = fmt.Errorf("%s: %w", f.keysURL, invalid)
+	}
+	f.stale = true // the keys may have moved
+	return nil, 0, err
+}
+
+// discover returns the URL of the keys, from the metadata of the issuer (RFC 8414, and OpenID
+// Connect Discovery, in the order of the MCP specification).
+func (f *fetcher) discover(ctx context.Context) (string, error) {
+	places, err := metadataURLs(f.issuer)
+	if err != nil {
+		return "", err
+	}
+	var missing *statusError
+	for _, place := range places {
+		raw, _, err := f.get(ctx, place)
+		if errors.As(err, &missing) && missing.status >= 400 && missing.status < 500 {
+			continue // it may be at the next place
+		}
+		if err != nil {
+			return "", err
+		}
+		var doc struct {
+			Issuer string `json:"issuer"`
+			Keys   string `json:"jwks_uri"`
+		}
+		switch err := json.Unmarshal(raw, &doc); {
+		case err != nil:
+			return "", fmt.Errorf("%s: it is not metadata of an authorization server", place)
+		case doc.Issuer != f.issuer:
+			return "", fmt.Errorf("%s: the issuer is %.200q, not %q", place, doc.Issuer, f.issuer)
+		case doc.Keys == "":
+			return "", fmt.Errorf("%s: there is no jwks_uri", place)
+		}
+		return doc.Keys, nil
+	}
+	return "", fmt.Errorf("the issuer has no metadata at %s: %w", strings.Join(places, ", "), missing)
+}
+
+// metadataURLs returns the places of the metadata of an issuer: with a well-known path before
+// its own, and after it as OpenID Connect has it.
+func metadataURLs(issuer string) ([]string, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil, errors.New("the issuer is not a URL")
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	if path == "" {
+		return []string{origin + oauth, origin + openid}, nil
+	}
+	return []string{origin + oauth + path, origin + openid + path, origin + path + openid}, nil
+}
+
+// statusError is a response other than 200.
+type statusError struct {
+	at     string
+	status int
+}
+
+// Error names the status and the URL.
+func (e *statusError) Error() string {
+	if e.status >= 300 && e.status < 400 {
+		return fmt.Sprintf("%s: status %d, a redirect, which is not followed", e.at, e.status)
+	}
+	return fmt.Sprintf("%s: status %d", e.at, e.status)
+}
+
+// get fetches a JSON document. It sends nothing that belongs to a user.
+func (f *fetcher) get(ctx context.Context, at string) ([]byte, http.Header, error) {
+	if !IsSecureURL(at) {
+		return nil, nil, fmt.Errorf("%.200q: an https URL is needed; http is for this machine only", at)
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%.200q: it is not a URL", at)
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, &statusError{at, resp.StatusCode}
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return nil, nil, fmt.Errorf("%s: the content type is %.80q, not application/json", at, media)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: %w", at, err)
+	case len(raw) > maxDocument:
+		return nil, nil, fmt.Errorf("%s: the document has more than %d KiB", at, maxDocument>>10)
+	}
+	return raw, resp.Header, nil
+}
+
+// IsSecureURL reports whether a text is a URL whose content nobody on the way can change:
+// https, or http to this machine.
+func IsSecureURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
