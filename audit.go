@@ -24,8 +24,8 @@ import (
 // auditCall writes a call to the audit record: "Log tool usage for audit purposes"
 // (2026-07-28, server/tools). It retains no more of the request, which may be large, than
 // the record contains.
-func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call) {
-	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req)}
+func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why verdict) {
+	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, As: why.as}
 	c := audit.Call{
 		ID: done.ID.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
@@ -48,11 +48,14 @@ func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorde
 func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
 	rpcErr, answered := errors.AsType[*mcp.Error](err)
+	_, denied := errors.AsType[*mcp.Denied](err)
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)
+	case denied:
+		return audit.Refused, rpcErr.Code, string(mcp.NotDispatched)
 	case answered:
 		return audit.Refused, rpcErr.Code, ""
 	default: // it failed, and how far it got is unknown
@@ -149,15 +152,18 @@ func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignProfile, server.ForeignSession,
 		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy,
 	}
 }
 
-// isAudited reports whether an event indicates an attack. The other kinds also happen
-// to well-behaved clients: sessions expire while clients sleep, and limits are reached.
+// isAudited reports whether an event indicates an attack, or changes or refuses what a
+// principal may do. The other kinds also happen to well-behaved clients: sessions expire
+// while clients sleep, and limits are reached.
 func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
-		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask:
+		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask,
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy:
 		return true
 	default:
 		return false

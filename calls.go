@@ -52,6 +52,8 @@ type startedCall struct {
 type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
+
+	verdict
 }
 
 // takeCall gives a request an id. A request without a Timeline was not received by an edge:
@@ -81,6 +83,11 @@ func nameCall(err error, c *startedCall) error {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		own := *f
 		own.Call = c.id
+		return &own
+	}
+	if d, ok := errors.AsType[*mcp.Denied](err); ok && c.backend == nil {
+		own := *d
+		own.Err = d.Err.WithCall(c.id)
 		return &own
 	}
 	// A backend in this process returns errors that did not arrive as bytes.
@@ -125,7 +132,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c)
+		g.auditCall(ctx, req, &c, started.verdict)
 	}
 }
 

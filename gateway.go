@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/keptlists"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
+	"github.com/signalbox-mcp/signalbox/internal/quota"
 	"github.com/signalbox-mcp/signalbox/internal/recorder"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -45,6 +46,7 @@ type Gateway struct {
 	recorder *recorder.Recorder
 	lag      *metrics.Lag
 	taskIDs  *taskIDs
+	quotas   quota.Quotas
 	secrets  atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil

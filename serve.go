@@ -87,6 +87,9 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 			return by, nil, err // not sent to the backend
 		}
 	}
+	if err := g.charge(ctx, req, name); err != nil {
+		return by, nil, err
+	}
 	by.backend, res, err = f.forward(ctx, f.entry, own, req, caller)
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
@@ -105,6 +108,9 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	req.Timeline.Mark(mcp.StageResolved)
 	if f.entry == nil {
 		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
+	}
+	if err := g.charge(ctx, req, l.name); err != nil {
+		return by, nil, err
 	}
 	by.backend, res, err = f.forward(ctx, f.entry, f.field, req, caller)
 	return by, res, err

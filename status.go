@@ -126,6 +126,14 @@ func (b *BackendStatus) Listed() ItemCounts {
 const promise = "one process, its state in memory: when it ends, sessions are unknown (404) and begin anew, " +
 	"calls in flight have outcome unknown, its child processes end with it, and nothing is run twice"
 
+// promiseOf returns the Promise of a gateway with a configuration.
+func promiseOf(cfg *config.Config) string {
+	if len(cfg.Quotas) == 0 {
+		return promise
+	}
+	return promise + "; what was charged to quotas is forgotten"
+}
+
 // Status returns the current state. It does not block.
 func (g *Gateway) Status() Status {
 	v := g.view.Load()
@@ -133,7 +141,7 @@ func (g *Gateway) Status() Status {
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
 		Backends: make([]BackendStatus, 0, len(v.backends)), Profiles: v.profileStatus(), Problems: []string{}, ReloadRefused: g.refusal.Load(),
-		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
+		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promiseOf(v.cfg),
 	}
 	offered := offeredItems(v.catalog)
 	for _, b := range v.backends {

@@ -52,6 +52,7 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},
 		{"reload", c.Reload == next.Reload},

@@ -6,6 +6,7 @@ package config
 import (
 	"cmp"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
@@ -41,6 +42,8 @@ type Config struct {
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
 	// Auth configures authentication. Without tokens and issuers every request is accepted.
 	Auth Auth `json:"auth"`
+	// Quotas bound how many calls may be made in a time.
+	Quotas []Quota `json:"quotas"`
 
 	// Name and Version are the gateway's own, sent to clients.
 	Name    string `json:"name"`
@@ -294,5 +297,10 @@ func (c *Config) Effective() *Config {
 	filled := *c
 	fill(configKeys(), reflect.ValueOf(&filled).Elem())
 	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)
+	filled.Quotas = slices.Clone(filled.Quotas)
+	for i := range filled.Quotas {
+		q := &filled.Quotas[i]
+		q.Burst = cmp.Or(q.Burst, q.Calls.Calls)
+	}
 	return &filled
 }

@@ -77,6 +77,10 @@ func (f form) schema() *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Pattern: sizePattern}
 	case "a port":
 		return &jsonschema.Schema{Type: "integer", Minimum: new(1.0), Maximum: new(65535.0)}
+	case "a rate":
+		return &jsonschema.Schema{Type: "string", Pattern: ratePattern}
+	case "a whole number above zero":
+		return &jsonschema.Schema{Type: "integer", Minimum: new(1.0)}
 	case "a whole number":
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: new(1.0)},
@@ -168,4 +172,5 @@ const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
 const (
 	durationPattern = `^(none|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 	sizePattern     = `^(none|[0-9]+(B|KiB|MiB|GiB))$`
+	ratePattern     = `^[0-9]+/(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 )

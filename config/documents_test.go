@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 		}
 		sections[section] = append(sections[section], fmt.Sprintf("%q: %s", strings.TrimPrefix(key, "NAME."), value))
 		if isWrong {
-			bad = append(bad, strings.Replace(row.path, ".NAME.", ".a.", 1))
+			bad = append(bad, strings.NewReplacer(".NAME.", ".a.", "[].", "[0].").Replace(row.path))
 		}
 	}
 	members := slices.Clone(sections[""])
@@ -47,6 +48,13 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 		case serversKey:
 			hasServer = true
 			members = append(members, fmt.Sprintf(`"mcpServers": {"a": {"command": "x", %s}}`, inside))
+		case "quotas[]":
+			for key, value := range map[string]string{"per": `"all"`, "calls": `"1/1s"`} { // both are required
+				if !strings.Contains(inside, strconv.Quote(key)) {
+					inside += fmt.Sprintf(", %q: %s", key, value)
+				}
+			}
+			members = append(members, fmt.Sprintf(`"quotas": [{%s}]`, inside))
 		case profilesKey:
 			members = append(members, fmt.Sprintf(`"profiles": {"a": {%s}}`, inside))
 		default:
@@ -64,7 +72,7 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 func pickValue(r *rand.Rand, row row, wrong int) (value string, isWrong bool) {
 	switch {
 	case strings.HasPrefix(row.want, "a mapping") && row.want != "a mapping of names to strings",
-		strings.Contains(row.path, "tokens"), strings.Contains(row.path, "issuers"), strings.Contains(row.path, ".oauth"), row.path == "mcpServers.NAME.command", row.path == "audit.file",
+		strings.Contains(row.path, "tokens"), strings.Contains(row.path, "issuers"), strings.Contains(row.path, ".oauth"), row.path == "quotas", row.path == "mcpServers.NAME.command", row.path == "audit.file",
 		r.IntN(3) > 0:
 		return "", false // implied by the keys below it, or depends on other keys
 	}

@@ -50,6 +50,9 @@ func rightValues() map[string][]string {
 		"discovered, 2025-03-26":                 {`"discovered"`, `"2025-03-26"`},
 		"127.0.0.1, localhost":                   {`"127.0.0.1"`, `"localhost"`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
+		"principal, all":                         {`"principal"`, `"all"`},
+		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
+		"a whole number above zero":              {`1`, `20000`},
 	}
 }
 
@@ -72,6 +75,8 @@ func special() map[string][]string {
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
 		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                   {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"quotas[].on":              {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
 		"audit.file":               {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled": {`false`, `true`},
 
@@ -118,6 +123,15 @@ func document(path, value string) string {
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
 	case strings.HasPrefix(path, "profiles.NAME."):
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {%q: %s}}}`, strings.TrimPrefix(path, "profiles.NAME."), value)
+	case strings.HasPrefix(path, "quotas[]."):
+		key, beside := strings.TrimPrefix(path, "quotas[]."), `"per": "all", "calls": "1/1s"`
+		switch key {
+		case "per":
+			beside = `"calls": "1/1s"`
+		case "calls":
+			beside = `"per": "all"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "quotas": [{%s, %q: %s}]}`, beside, key, value)
 	case strings.HasPrefix(path, "auth.tokens[]."):
 		key := strings.TrimPrefix(path, "auth.tokens[].")
 		beside := `"principal": "x"`
@@ -214,7 +228,7 @@ func takes(want string, k configfile.Kind) bool {
 		return k == configfile.Mapping
 	case want == "true or false":
 		return k == configfile.Bool
-	case want == "a whole number", want == "a port":
+	case strings.HasPrefix(want, "a whole number"), want == "a port":
 		return k == configfile.Integer
 	default:
 		return k == configfile.Text

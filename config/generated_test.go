@@ -88,7 +88,7 @@ func documentTables() map[string]string {
 	for _, row := range object(configKeys(), nil).rows("") {
 		table, name := "config", row.path
 		if section, below, found := strings.Cut(row.path, "."); found {
-			table, name = section, strings.TrimPrefix(below, "NAME.")
+			table, name = strings.TrimSuffix(section, "[]"), strings.TrimPrefix(below, "NAME.")
 		}
 		if tables[table] == "" {
 			tables[table] = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -129,6 +129,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, profileKeys(), Profile{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})
+	sameNames(t, quotaKeys(), Quota{})
 	sameNames(t, limitKeys(), Limits{})
 	sameNames(t, drainKeys(), Drain{})
 	sameNames(t, logKeys(), Log{})

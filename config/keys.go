@@ -35,6 +35,9 @@ func configKeys() []key {
 		{"auth", object(authKeys(), nil), "", "Authentication of clients. Without it, every client that reaches the listener is accepted."},
 		{"allowUnauthenticated", boolean(), "", "Accept every client on a listener beyond loopback. For networks in which something else authenticates clients."},
 
+		// A list, because each is for other items.
+		{quotasKey, listOf(object(quotaKeys(), nil)), "", "How many calls may be made in a time, by each principal or by all together. A call needs the permission of each of them."},
+
 		{"name", text(), "signalbox", "The gateway's name, as sent to clients."},
 		// For products that embed the gateway and have a version of their own.
 		{"version", text(), "", "The gateway's version, as sent to clients, instead of the version of the program."},

@@ -314,7 +314,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 		}
 	}
 	walk("", schema)
-	if objects != 14 { // the file, a profile, auth, a token, an issuer, limits, state, credentials, drain, log, metrics, audit, a server, oauth
+	if objects != 15 { // the file, a profile, auth, a token, an issuer, a quota, limits, state, credentials, drain, log, metrics, audit, a server, oauth
 		t.Errorf("%d objects are described", objects)
 	}
 	if id := schema["$id"]; id == nil || schema["$schema"] == nil || schema["title"] == nil {

@@ -69,6 +69,11 @@ func TestSchemaRefuses(t *testing.T) {
 		"count of zero":         `{"mcpServers": {}, "limits": {"sessions": 0}}`,
 		"count in words":        `{"mcpServers": {}, "limits": {"sessions": "many"}}`,
 		"token in the file":     `{"mcpServers": {}, "auth": {"tokens": [{"principal": "a", "token": "t"}]}}`,
+		"rate without time":     `{"mcpServers": {}, "quotas": [{"per": "all", "calls": "600"}]}`,
+		"rate without unit":     `{"mcpServers": {}, "quotas": [{"per": "all", "calls": "600/60"}]}`,
+		"quota of a word":       `{"mcpServers": {}, "quotas": [{"per": "user", "calls": "600/1m"}]}`,
+		"burst of zero":         `{"mcpServers": {}, "quotas": [{"per": "all", "calls": "600/1m", "burst": 0}]}`,
+		"burst without bound":   `{"mcpServers": {}, "quotas": [{"per": "all", "calls": "600/1m", "burst": "none"}]}`,
 		"unknown level":         `{"mcpServers": {}, "log": {"level": "loud"}}`,
 	}
 	for name, text := range tests {

@@ -95,13 +95,15 @@ func (t Token) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText returns a placeholder.
 func (t Token) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Denied is an error of a Handler that refuses a request for lack of permission of its
-// sender. It has not been dispatched. Over HTTP the edge answers with Status and Challenge
-// while nothing of the response has been written, and on all other ways with Err alone.
+// Denied is an error of a Handler that refuses a request because of its sender: for lack of
+// permission, or because a quota is used up. It has not been dispatched. Over HTTP the edge
+// answers with Status, Challenge and RetryAfter while nothing of the response has been
+// written, and on all other ways with Err alone.
 type Denied struct {
-	Status    int    // of HTTP: 401 or 403
-	Challenge string // the WWW-Authenticate header
-	Err       *Error
+	Status     int           // of HTTP: 401, 403 or 429
+	Challenge  string        // the WWW-Authenticate header, or ""
+	RetryAfter time.Duration // the Retry-After header in whole seconds, rounded up; or 0
+	Err        *Error
 }
 
 // Error returns the text of Err.

@@ -33,6 +33,13 @@ type Entry struct {
 	Session   string    `json:"session"`
 	Detail    string    `json:"detail"`
 
+	// What is known about the caller and why it was served or refused. Each is omitted if
+	// it is empty, and none contains an argument or a credential.
+	Via      string `json:"via,omitempty"`      // the form of the credential, such as jwt
+	Decision string `json:"decision,omitempty"` // of the policy
+	Rule     string `json:"rule,omitempty"`     // that has decided
+	As       string `json:"as,omitempty"`       // the owner of the credentials that the backend got: user or gateway
+
 	// Call is set for an entry about a call; else it is nil.
 	*Call
 }
@@ -291,6 +298,13 @@ func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 	attrs := []slog.Attr{
 		slog.String("event", e.Event), slog.String("principal", e.Principal), slog.String("remote", e.Remote),
 		slog.String("session", e.Session), slog.String("detail", e.Detail),
+	}
+	for _, more := range []slog.Attr{
+		slog.String("via", e.Via), slog.String("decision", e.Decision), slog.String("rule", e.Rule), slog.String("as", e.As),
+	} {
+		if more.Value.String() != "" {
+			attrs = append(attrs, more)
+		}
 	}
 	if c := e.Call; c != nil {
 		attrs = append(attrs,

@@ -39,7 +39,7 @@ func (r *Rules) name(backend, own string) string {
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
 // the index of the pattern that decided, or -1.
 func (r *Rules) judge(own string) (v Verdict, pattern int) {
-	matches := func(pattern string) bool { return match(pattern, own) }
+	matches := func(pattern string) bool { return Match(pattern, own) }
 	if i := slices.IndexFunc(r.Exclude, matches); i >= 0 {
 		return Excluded, i
 	}
@@ -56,8 +56,9 @@ func (r *Rules) offers(own string) bool {
 	return v == Offered
 }
 
-// match compares from the left, and the part after the last * from the right.
-func match(pattern, name string) bool {
+// Match reports whether a name matches a pattern, in which an asterisk matches any
+// characters, including none, and all others match themselves. It does not allocate.
+func Match(pattern, name string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")
 	if !wild {
 		return pattern == name
@@ -92,7 +93,7 @@ func (r *Rules) unused(names []string) []string {
 	var out []string
 	add := func(setting string, patterns []string) {
 		for _, p := range patterns {
-			if !slices.ContainsFunc(names, func(n string) bool { return match(p, n) }) {
+			if !slices.ContainsFunc(names, func(n string) bool { return Match(p, n) }) {
 				out = append(out, setting+" "+quote(p)+" matches none of its tools and prompts")
 			}
 		}

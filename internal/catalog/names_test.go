@@ -74,8 +74,8 @@ func TestMatchAll(t *testing.T) {
 	for _, p := range pattern {
 		re := regexp.MustCompile("^" + strings.ReplaceAll(p, "*", ".*") + "$")
 		for _, n := range name {
-			if got, want := match(p, n), re.MatchString(n); got != want {
-				t.Errorf("match(%q, %q) = %v", p, n, got)
+			if got, want := Match(p, n), re.MatchString(n); got != want {
+				t.Errorf("Match(%q, %q) = %v", p, n, got)
 			}
 		}
 	}
@@ -98,14 +98,14 @@ func words(letters string, most int) []string {
 // Names of tools may contain the syntax of other kinds of patterns.
 func TestMatchIsNoOtherSyntax(t *testing.T) {
 	for _, name := range []string{"a.b", "a?", "[ab]", `a\*`, "a/b", "{a}"} {
-		if !match(name, name) && !strings.Contains(name, "*") {
+		if !Match(name, name) && !strings.Contains(name, "*") {
 			t.Errorf("%q does not match itself", name)
 		}
-		if match(name, "ab") {
+		if Match(name, "ab") {
 			t.Errorf("%q matches ab", name)
 		}
 	}
-	if !match("a/*", "a/b/c") {
+	if !Match("a/*", "a/b/c") {
 		t.Error("* does not match a slash")
 	}
 }

@@ -59,6 +59,7 @@ type Set struct {
 	registry *prometheus.Registry
 	provider *sdkmetric.MeterProvider
 	times    times
+	identity identity
 
 	events, reloads, audit metric.Int64Counter
 }
@@ -69,6 +70,7 @@ type Set struct {
 func New(instruments []Instrument, kinds []string) (*Set, error) {
 	m := &Set{registry: prometheus.NewRegistry()}
 	m.times = newTimes(m.registry)
+	m.identity = newIdentity(m.registry)
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
 		otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
 	if err != nil {
