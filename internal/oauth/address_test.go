@@ -5,6 +5,7 @@ package oauth_test
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -250,6 +251,18 @@ func TestPinnedIssuerMayBePrivate(t *testing.T) {
 	wantCheck(t, err, oauth.CheckAddress)
 	_, err = pinned.Server(t.Context(), issuer+"/other", true)
 	wantCheck(t, err, oauth.CheckAddress)
+}
+
+// The variable of a proxy may have a password, and is not in an error.
+func TestInvalidProxy(t *testing.T) {
+	c := newClient(t, oauth.Config{
+		Backend: "https://mcp.example.com/mcp",
+		Proxy:   func(*http.Request) (*url.URL, error) { return nil, errors.New("invalid proxy address \"u:canary@:x\"") },
+	})
+	_, err := c.Server(t.Context(), "https://as.example.com", true)
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "HTTPS_PROXY") {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 // With a proxy, names are for the proxy, and addresses are still checked here. The proxy

@@ -130,7 +130,6 @@ func (c *Client) transport(roots *x509.CertPool, proxy func(*http.Request) (*url
 			DialContext:            d.DialContext,
 			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // so that maxBody bounds what is decoded, too
 			MaxResponseHeaderBytes: maxHeader,
 		}
 	}
@@ -145,8 +144,8 @@ func (c *Client) transport(roots *x509.CertPool, proxy func(*http.Request) (*url
 // RoundTrip sends a request to its server or, if there is one, to the proxy.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	via, err := g.proxy(req)
-	if err != nil {
-		return nil, fmt.Errorf("the proxy for this request: %w", err)
+	if err != nil { // its text may have the password of the proxy
+		return nil, errors.New("the address of the proxy (HTTPS_PROXY, HTTP_PROXY) is not valid")
 	}
 	ctx := req.Context()
 	if via == nil {

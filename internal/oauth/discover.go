@@ -18,7 +18,7 @@ import (
 // A Discovery is what Discover has found.
 type Discovery struct {
 	// Resource identifies the backend in requests (RFC 8707). It is byte for byte as
-	// published, or the URL of the backend where nothing is.
+	// published, or else the URL of the backend without a query, which may have credentials.
 	Resource string
 
 	// Scopes are the scopes_supported of the resource; nil if absent.
@@ -64,10 +64,13 @@ type resourceMetadata struct {
 //
 // A failed check is a *CheckError; the documents after it are not tried.
 func (c *Client) Discover(ctx context.Context, o DiscoverOptions) (*Discovery, error) {
-	d := &Discovery{Resource: c.text, Until: time.Now().Add(metadataLife)}
+	d := &Discovery{Resource: withoutQuery(c.text), Until: time.Now().Add(metadataLife)}
 	if c.fixed {
 		d.Server = c.fixedServer()
-		return d, c.checkURL("token_endpoint", d.Server.TokenEndpoint)
+		if err := c.checkURL("token_endpoint", d.Server.TokenEndpoint); err != nil {
+			return nil, err
+		}
+		return d, nil
 	}
 	doc, tried, err := c.resource(ctx, o.Challenge.ResourceMetadata)
 	if err != nil {
@@ -112,7 +115,7 @@ func (c *Client) resource(ctx context.Context, challenged string) (*resourceMeta
 	}
 	var tried []string
 	for _, u := range urls {
-		if err := c.checkResourceURL(u); err != nil {
+		if err := c.checkResourceURL(withoutQuery(u)); err != nil {
 			return nil, nil, err
 		}
 		var doc resourceMetadata
@@ -123,7 +126,7 @@ func (c *Client) resource(ctx context.Context, challenged string) (*resourceMeta
 		if missing == "" {
 			return &doc, nil, c.checkResource(u, doc.Resource)
 		}
-		tried = append(tried, fmt.Sprintf("%s: %s", u, missing))
+		tried = append(tried, fmt.Sprintf("%s: %s", withoutQuery(u), missing))
 	}
 	if challenged != "" {
 		return nil, nil, &CheckError{Check: CheckNotFound, At: challenged, Got: tried[0], Want: "the metadata of the resource (RFC 9728), which the challenge names"}
@@ -187,7 +190,7 @@ func (c *Client) checkResource(at, resource string) error {
 			return nil
 		}
 	}
-	return &CheckError{Check: CheckResource, At: at, Got: resource, Want: quoted(c.text) + " or a parent of it"}
+	return &CheckError{Check: CheckResource, At: at, Got: resource, Want: quoted(withoutQuery(c.text)) + " or a parent of it"}
 }
 
 // choose returns the issuer to use of a document.
@@ -226,7 +229,7 @@ func (c *Client) serverWithoutResource(ctx context.Context, tried []string, code
 		return nil, err
 	}
 	if missing != "" {
-		tried = append(tried, fmt.Sprintf("%s: %s", u, missing))
+		tried = append(tried, fmt.Sprintf("%s: %s", withoutQuery(u), missing))
 		return nil, &CheckError{
 			Check: CheckNotFound, At: c.text, Got: strings.Join(tried, ", "), Want: "metadata of the resource (RFC 9728)",
 			Cure: "set oauth.issuer of the backend, or oauth.endpoints for a server of 2025-03-26",

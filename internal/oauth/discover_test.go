@@ -475,6 +475,54 @@ func TestDiscoverWithoutResource(t *testing.T) {
 	})
 }
 
+// The query of a backend's URL may have a key: it is in no error, and is not sent as the
+// resource to an authorization server, unless the backend publishes it.
+func TestDiscoverQuery(t *testing.T) {
+	d := newDiscovery(t)
+	d.cfg.Backend = d.backend.URL + "/mcp?key=canary"
+	wellKnown := wellKnownResource + "/mcp?key=canary"
+	d.backend.handle(wellKnownResource+"/mcp", http.NotFound)
+	refused := func(what string) {
+		t.Helper()
+		_, err := d.discover(t)
+		if err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("nothing is found")
+	d.backend.handle(wellKnown, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	refused("temporary")
+	d.backend.answer(wellKnown, 200, object{"resource": "https://evil.example.com"})
+	refused("another resource")
+	d.backend.answer(wellKnown, 200, object{"resource": d.backend.URL + "/mcp"})
+	refused("no authorization server")
+	d.backend.answer(wellKnown, 200, d.resource().with(object{"resource": 5}))
+	refused("wrong type")
+	d.cfg.Issuer = "https://id.example.com"
+	d.backend.answer(wellKnown, 200, d.resource())
+	refused("another issuer")
+
+	d.cfg = oauth.Config{Backend: "http://mcp.example.com/mcp?key=canary"}
+	refused("http")
+	d.cfg.FixedEndpoints = true
+	refused("http, with fixed endpoints")
+
+	d.cfg = oauth.Config{Backend: d.backend.URL + "/mcp?key=canary", Issuer: d.as.URL}
+	for resource, document := range map[string]any{
+		d.backend.URL + "/mcp": nil,
+		d.cfg.Backend:          d.resource(),
+	} {
+		d.backend.handle(wellKnown, http.NotFound)
+		if document != nil {
+			d.backend.answer(wellKnown, 200, document)
+		}
+		got, err := d.discover(t)
+		if err != nil || got.Resource != resource {
+			t.Errorf("discovered %+v, %v, want %q", got, err, resource)
+		}
+	}
+}
+
 // A backend on http beyond loopback has no discovery, unless the issuer is pinned.
 func TestDiscoverHTTP(t *testing.T) {
 	dns, resolver := newNames(t)

@@ -9,11 +9,11 @@
 //
 // A sign-in takes these steps:
 //
-//	challenge, _ := oauth.BearerChallenge(resp.Header)       // of a 401
-//	d, err := client.Discover(ctx, challenge, held)          // resource and Server
-//	reg, err := client.Registration(ctx, d.Server, options)  // client id
-//	a, err := oauth.Begin(oauth.AuthorizationRequest{...})   // a.URL is for the browser
-//	code, err := a.Check(callback.Query())                   // of the redirect
+//	challenge, _ := oauth.BearerChallenge(resp.Header)             // of a 401
+//	d, err := client.Discover(ctx, oauth.DiscoverOptions{...})     // resource and Server
+//	reg, err := client.Registration(ctx, d.Server, options)        // client id
+//	a, err := oauth.Begin(oauth.AuthorizationRequest{...})         // a.URL is for the browser
+//	code, err := a.Check(callback.Query())                         // of the redirect
 //	tokens, err := client.Token(ctx, d.Server, reg, a.Grant(code))
 //
 // Everything that a backend or an authorization server sends is untrusted. All requests go

@@ -43,7 +43,7 @@ const (
 // nothing was sent on account of it.
 type CheckError struct {
 	Check Check
-	At    string // the URL or the place that was checked, or ""
+	At    string // the URL or the place that was checked, or ""; Error omits a query
 	Got   string // untrusted; Error quotes it
 	Want  string // a value or a description, or ""
 	Cure  string // what to change, or ""
@@ -54,7 +54,7 @@ func (e *CheckError) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Check))
 	if e.At != "" {
-		fmt.Fprintf(&b, " at %s", quoted(e.At))
+		fmt.Fprintf(&b, " at %s", quoted(withoutQuery(e.At)))
 	}
 	if e.Got != "" {
 		fmt.Fprintf(&b, ": got %s", quoted(e.Got))
@@ -94,7 +94,7 @@ func (e *ServerError) Error() string {
 	var b strings.Builder
 	b.WriteString("the authorization server refused the request")
 	if e.At != "" {
-		fmt.Fprintf(&b, " to %s", quoted(e.At))
+		fmt.Fprintf(&b, " to %s", quoted(withoutQuery(e.At)))
 	}
 	if e.Status != 0 {
 		fmt.Fprintf(&b, " with status %d", e.Status)
@@ -127,9 +127,9 @@ type TemporaryError struct {
 // Error names the endpoint and the cause.
 func (e *TemporaryError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("no response from %s: %v", quoted(e.At), e.Err)
+		return fmt.Sprintf("no response from %s: %v", quoted(withoutQuery(e.At)), e.Err)
 	}
-	return fmt.Sprintf("%s answered with status %d", quoted(e.At), e.Status)
+	return fmt.Sprintf("%s answered with status %d", quoted(withoutQuery(e.At)), e.Status)
 }
 
 // Unwrap returns Err.
@@ -143,6 +143,12 @@ func IsTemporary(err error) bool {
 
 // maxQuoted bounds untrusted text in an error message, in bytes.
 const maxQuoted = 300
+
+// withoutQuery returns a URL without its query, which may have credentials.
+func withoutQuery(url string) string {
+	before, _, _ := strings.Cut(url, "?")
+	return before
+}
 
 // quoted returns untrusted text as a Go string of ASCII, cut to a bounded length.
 func quoted(s string) string {

@@ -4,6 +4,7 @@
 package oauth_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -280,6 +281,28 @@ func TestOtherIssuer(t *testing.T) {
 	}
 }
 
+// A Server that its caller has kept, or made, is checked again.
+func TestTokenEndpointIsChecked(t *testing.T) {
+	for name, tt := range map[string]struct{ backend, endpoint string }{
+		"http":                        {"http://127.0.0.1:1/mcp", "http://as.example.com/token"},
+		"http on loopback":            {"https://mcp.example.com/mcp", "http://127.0.0.1:1/token"},
+		"javascript":                  {"http://127.0.0.1:1/mcp", "javascript:alert(1)"},
+		"nothing":                     {"http://127.0.0.1:1/mcp", ""},
+		"a password":                  {"http://127.0.0.1:1/mcp", "https://u:p@as.example.com/token"},
+		"http on this host by a name": {"http://127.0.0.1:1/mcp", "http://localhost.example.com/token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, oauth.Config{Backend: tt.backend})
+			s := &oauth.Server{Issuer: testIssuer, TokenEndpoint: tt.endpoint}
+			_, err := c.Token(t.Context(), s, &oauth.Registration{Issuer: testIssuer}, oauth.ClientCredentials(testIssuer, "", nil))
+			wantCheck(t, err, oauth.CheckEndpoint)
+		})
+	}
+	c := newClient(t, oauth.Config{Backend: "http://127.0.0.1:1/mcp"})
+	_, err := c.Token(t.Context(), &oauth.Server{TokenEndpoint: "http://127.0.0.1:1/token"}, &oauth.Registration{}, oauth.ClientCredentials("", "", nil))
+	wantCheck(t, err, oauth.CheckCredential)
+}
+
 // Identity attack 32: what a response may be, and what comes of it.
 func TestTokenResponses(t *testing.T) {
 	valid := object{"access_token": "AT", "token_type": "Bearer"}
@@ -539,8 +562,13 @@ func TestRequestTimeout(t *testing.T) {
 						return
 					}
 					defer conn.Close()
+					in := bufio.NewReader(conn)
+					if _, err := http.ReadRequest(in); err != nil {
+						t.Error(err)
+						return
+					}
 					all.Go(func() { serve(conn) }) // ends when the connection is closed
-					_, _ = io.Copy(io.Discard, conn)
+					_, _ = io.Copy(io.Discard, in)
 				})
 				c := newClient(t, oauth.Config{Backend: "http://127.0.0.1:1/mcp"})
 				c.SetDial(func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) })
