@@ -46,6 +46,9 @@ type OAuthStatus struct {
 // credentialsFor returns the Credentials of a server, or nil if it has none.
 func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 	if srv.OAuth == nil || !srv.OAuth.IsGateway() {
+		if users := g.usersFor(srv); users != nil {
+			return users
+		}
 		return nil
 	}
 	own, err := newOwnCredentials(srv, g)

@@ -90,7 +90,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = f.forward(ctx, f.entry, own, req, caller)
+	by.backend, res, err = g.forwardAs(ctx, f.view, f.entry, own, req, caller)
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
@@ -112,7 +112,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if err := g.charge(ctx, req, l.name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = f.forward(ctx, f.entry, f.field, req, caller)
+	by.backend, res, err = g.forwardAs(ctx, f.view, f.entry, f.field, req, caller)
 	return by, res, err
 }
 
