@@ -80,6 +80,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
 		return by, nil, unknownResource(name)
+	case f.entry == nil && kind == catalog.Tools:
+		if by.backend, res = f.formerGate(ctx, req, name); res != nil {
+			return by, res, nil
+		}
+		return by, nil, f.unknown(kind, name)
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	case kind == catalog.Tools:

@@ -418,12 +418,37 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 		return nil, c.explain(err)
 	}
 	b.Retry()
-	raw, err := json.Marshal(map[string]any{
-		"resultType": mcp.ResultComplete,
-		"content":    []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + ". Its tools are listed now."}},
-	})
+	return signedIn(req, b)
+}
+
+// signedIn returns the result of the tool to sign in.
+func signedIn(req *mcp.Request, b *activeBackend) (*mcp.Result, error) {
+	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + ". Its tools are listed now."}}}
+	if req.Client.Version.Era() == mcp.EraModern {
+		out["resultType"] = mcp.ResultComplete
+	}
+	raw, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
 	return mcp.NewResult(raw)
+}
+
+// formerGate answers a call of the tool to sign in that has just been replaced by the tools of its
+// backend, for a user that has signed in there. It returns nil for any other tool and user.
+func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*activeBackend, *mcp.Result) {
+	for _, b := range v.backends {
+		users, ok := b.access.(*userCredentials)
+		if !ok || name != b.srv.NamePrefix()+gateName {
+			continue
+		}
+		source, err := users.grants()
+		if err != nil || source.Check(ctx, users.asUser(req).Principal) != nil {
+			continue
+		}
+		if res, err := signedIn(req, b); err == nil {
+			return b, res
+		}
+	}
+	return nil, nil
 }

@@ -261,7 +261,6 @@ func TestSignInWithoutConfiguration(t *testing.T) {
 		t.Fatalf("tools %s", list)
 	}
 	res := g.call("", "tools/call", "crm__sign_in", withURL, "")
-	t.Logf("%+v", g.Status().Backends)
 	page, state := pageURL.FindString(res), stateOf.FindStringSubmatch(res)
 	if page == "" || len(state) != 2 || !strings.Contains(res, `"inputRequests":{"signin":{"method":"elicitation/create","params":{"mode":"url","url":`) {
 		t.Fatalf("result %s", res)
