@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
+	codes "github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/recorder"
@@ -52,6 +53,8 @@ func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outco
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
+	case concluded && fault.Reason == codes.PolicyDenied:
+		return audit.Refused, fault.Code, string(fault.Outcome)
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)
 	case denied:
@@ -153,6 +156,7 @@ func eventKinds() []server.EventKind {
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignProfile, server.ForeignSession,
 		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
 		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy,
+		policyDenied, policyDryRun, policyFailed, stepUp,
 	}
 }
 
@@ -163,7 +167,7 @@ func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
 		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask,
-		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy:
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy, policyDenied, policyDryRun, stepUp:
 		return true
 	default:
 		return false

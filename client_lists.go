@@ -54,7 +54,7 @@ func (g *Gateway) viewFor(of viewer) *view {
 			v = l.view(v)
 		}
 	}
-	return v.at(of.profile)
+	return g.asSeenBy(of, v.at(of.profile))
 }
 
 // viewOf returns the view of clients with the capabilities of this one.

@@ -25,10 +25,11 @@ type backendCredentials interface {
 	close()
 }
 
-// OAuthStatus is how the gateway gets access tokens for a backend. It contains no token.
+// OAuthStatus is how the gateway gets access tokens for a backend, or the headers that a program
+// prints. It contains no token.
 type OAuthStatus struct {
-	As    string `json:"as"`    // whose access it is: user or gateway
-	Grant string `json:"grant"` // as in the configuration
+	As    string `json:"as"`    // the owner of the access: user or gateway
+	Grant string `json:"grant"` // as in the configuration, or headersHelper
 
 	Issuer   string   `json:"issuer,omitempty"`   // the authorization server, once it is known
 	Resource string   `json:"resource,omitempty"` // that tokens are requested for
@@ -45,17 +46,56 @@ type OAuthStatus struct {
 
 // credentialsFor returns the Credentials of a server, or nil if it has none.
 func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
-	if srv.OAuth == nil || !srv.OAuth.IsGateway() {
-		if users := g.usersFor(srv); users != nil {
-			return users
+	switch {
+	case srv.HeadersHelper != nil:
+		h := srv.HeadersHelper
+		helper, err := grant.NewHelper(grant.HelperConfig{
+			Backend: srv.Name, URL: srv.URL, Command: h.Command, Env: environ(h.Env), Every: h.Every, Logger: g.log,
+		})
+		if err != nil {
+			return &brokenCredentials{helperStatus(), err}
 		}
-		return nil
+		return &helperCredentials{helper}
+	case srv.OAuth != nil && srv.OAuth.IsGateway():
+		own, err := newOwnCredentials(srv, g)
+		if err != nil {
+			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
+		}
+		return own
 	}
-	own, err := newOwnCredentials(srv, g)
-	if err != nil {
-		return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
+	if users := g.usersFor(srv); users != nil {
+		return users
 	}
-	return own
+	return nil
+}
+
+// helperCredentials are the headers that a program prints.
+type helperCredentials struct{ *grant.Helper }
+
+func (c *helperCredentials) close() { c.Close() }
+
+func (c *helperCredentials) retry() { c.Retry() }
+
+func (c *helperCredentials) status() *OAuthStatus {
+	s := helperStatus()
+	s.record(c.Last())
+	return s
+}
+
+func helperStatus() *OAuthStatus { return &OAuthStatus{As: config.AsGateway, Grant: "headersHelper"} }
+
+// record sets what is known of the last request for a credential.
+func (s *OAuthStatus) record(last grant.Attempt) {
+	if last.At.IsZero() {
+		return
+	}
+	if last.Issuer != "" {
+		s.Issuer = last.Issuer
+	}
+	s.Resource, s.Scopes, s.Requested, s.Until, s.Outcome = last.Resource, last.Scopes, last.At, last.Until, "ok"
+	if last.Err != nil {
+		s.Outcome = last.Err.Error()
+	}
 }
 
 // ownCredentials are those of a backend that the gateway calls as itself.
@@ -104,17 +144,8 @@ func (c *ownCredentials) close() { c.Close() }
 func (c *ownCredentials) retry() { c.Retry() }
 
 func (c *ownCredentials) status() *OAuthStatus {
-	s, last := oauthStatusOf(c.oauth), c.Last()
-	if last.At.IsZero() {
-		return s
-	}
-	if last.Issuer != "" {
-		s.Issuer = last.Issuer
-	}
-	s.Resource, s.Scopes, s.Requested, s.Until, s.Outcome = last.Resource, last.Scopes, last.At, last.Until, "ok"
-	if last.Err != nil {
-		s.Outcome = last.Err.Error()
-	}
+	s := oauthStatusOf(c.oauth)
+	s.record(c.Last())
 	return s
 }
 
@@ -133,13 +164,17 @@ func oauthStatusOf(o *config.OAuth) *OAuthStatus {
 	return s
 }
 
-// oauthSecrets returns the secrets in the oauth of a server, which are removed from logs.
+// oauthSecrets returns the secrets in the oauth and the headersHelper of a server, which are
+// removed from logs.
 func oauthSecrets(srv *config.Backend) []string {
-	if srv.OAuth == nil {
-		return nil
+	var secrets []config.Secret
+	if o := srv.OAuth; o != nil {
+		secrets = slices.AppendSeq([]config.Secret{o.ClientSecret, o.ClientKey}, maps.Values(o.Parameters))
 	}
-	secrets := []config.Secret{srv.OAuth.ClientSecret, srv.OAuth.ClientKey}
-	return revealed(slices.AppendSeq(secrets, maps.Values(srv.OAuth.Parameters)))
+	if h := srv.HeadersHelper; h != nil {
+		secrets = slices.AppendSeq(secrets, maps.Values(h.Env))
+	}
+	return revealed(secrets)
 }
 
 // brokenCredentials are those of an entry that Validate would have refused.

@@ -133,7 +133,7 @@ func (b *syncBuffer) String() string {
 	return text.String()
 }
 
-// A backend with "as: gateway" is called with a token for the gateway, whoever calls, and the
+// A backend with "as: gateway" is called with a token for the gateway, for all callers, and the
 // status has all but the token. No credential reaches the log, and the caller's no backend (N1).
 func TestAsGateway(t *testing.T) {
 	p, log := newOAuthPair(t), newSyncBuffer()
@@ -182,7 +182,7 @@ func TestAsGateway(t *testing.T) {
 	}
 }
 
-// A backend whose authorization server refuses the gateway is down, with the keys to correct,
+// A backend is down if its authorization server refuses the gateway, with the keys to correct,
 // and comes back when that is corrected there, at once if an operator retries.
 func TestAsGatewayRefused(t *testing.T) {
 	p, log := newOAuthPair(t), newSyncBuffer()

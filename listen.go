@@ -18,6 +18,7 @@ import (
 // [mcp.HandlerExtension].
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
 	g.onlyClient.set(req)
+	g.noteIdentity(req)
 	want, err := g.parseFilter(req)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ type listener struct {
 func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mcp.Caller, want listen.Filter) (*listener, error) {
 	// With sending set, a change before run is only recorded: nothing precedes the
 	// acknowledgement.
-	l := &listener{g: g, ctx: ctx, client: viewerOf(req), caller: caller, want: want, sending: true}
+	l := &listener{g: g, ctx: ctx, client: followerOf(req), caller: caller, want: want, sending: true}
 	// In this order: a change after add wakes the listener, and a change before it is in
 	// the initial state or, for a session, due since its last list.
 	g.changed.add(l)
@@ -206,6 +207,17 @@ func (s *listeners) remove(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, l)
+}
+
+// wakeIn wakes the listeners of a session. It does not block.
+func (s *listeners) wakeIn(scope *mcp.Scope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		if l.client.Scope == scope {
+			l.wake()
+		}
+	}
 }
 
 // wakeAll wakes all listeners. It does not block.

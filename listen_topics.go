@@ -118,7 +118,7 @@ func (s *subscription) byBackend(v *view) []backendTopics {
 	// In the order of the topics, so that the same topics give the same groups.
 	for _, t := range s.topics {
 		b, ok := v.backend(t.backendOf(v))
-		if !ok {
+		if !ok || !s.mayFollow(v, t) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(sh backendTopics) bool { return sh.backend == b })
@@ -128,6 +128,14 @@ func (s *subscription) byBackend(v *view) []backendTopics {
 		all[i].topics = append(all[i].topics, t)
 	}
 	return all
+}
+
+// mayFollow reports whether the client may still be told of a topic.
+func (s *subscription) mayFollow(v *view, t topic) bool {
+	if t.backend != "" {
+		return v.class == nil || s.g.admitsTask(s.req, t.backend, t.name)
+	}
+	return v.mayFollow(s.client, t.name)
 }
 
 // startListen starts the listen at one backend.
@@ -414,7 +422,11 @@ func (t topic) backendOf(v *view) string {
 func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []string) []topic {
 	var found []topic
 	for _, uri := range uris {
-		if f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri}); f.entry != nil {
+		f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri})
+		if f.entry == nil {
+			continue
+		}
+		if _, refused := g.admit(ctx, req, f); refused == nil {
 			found = append(found, topic{name: uri, own: uri})
 		}
 	}
@@ -432,7 +444,7 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 			foreign = true
 			continue
 		}
-		if _, ok := g.view.Load().at(req.Profile).backend(backend); ok {
+		if _, ok := g.view.Load().at(req.Profile).backend(backend); ok && g.admitsTask(req, backend, id) {
 			found = append(found, topic{name: id, own: own, backend: backend})
 		}
 	}

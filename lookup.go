@@ -41,7 +41,7 @@ func lookupRef(params *mcp.Object) lookup {
 func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupResult {
 	// Wait for a backend that may offer the item and is still starting. However the
 	// wait ends, the answer is what is known then.
-	_ = g.await(ctx, req.Profile, l.pending)
+	_ = g.await(ctx, req.Profile, g.pendingFor(req, l))
 	f := l.find(g.viewFor(viewerOf(req)))
 	if !f.isListed() {
 		// The lists of the session may contain the item, or no longer contain it.

@@ -30,11 +30,22 @@ func WithProfile(ctx context.Context, name string) context.Context {
 type viewer struct {
 	backend.Client
 
-	profile string
+	profile  string
+	identity *mcp.Identity // of the request, or nil
 }
 
 func viewerOf(req *mcp.Request) viewer {
-	return viewer{backend.Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}, req.Profile}
+	return viewer{backend.Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}, req.Profile, req.Identity}
+}
+
+// followerOf is viewerOf for a listen. Those of a session are for the identity of its latest
+// request, and others for that of their own.
+func followerOf(req *mcp.Request) viewer {
+	of := viewerOf(req)
+	if of.Scope != nil {
+		of.identity = nil
+	}
+	return of
 }
 
 // owner is the Owner of the client's requests.
@@ -45,6 +56,7 @@ func (c viewer) owner() string {
 // derive sets what follows from the other fields of a view.
 func (g *Gateway) derive(v *view) {
 	v.discovery = g.discoveryOf(v.catalog)
+	g.withClasses(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
 	for _, p := range catalogProfiles(v.cfg) {
 		// When it is used first: most profiles have no client most of the time, and a catalog
@@ -55,7 +67,8 @@ func (g *Gateway) derive(v *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{cfg: v.cfg, policy: v.policy, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {

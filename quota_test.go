@@ -5,6 +5,7 @@ package signalbox_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -91,11 +92,22 @@ func TestQuotaRefusesBeforeDispatch(t *testing.T) {
 						t.Errorf("%s is refused: %s", who, got.Body)
 					}
 				}
+				want429 := func(got gatewaytest.Response, seconds string) {
+					t.Helper()
+					if retry := got.Header.Get("Retry-After"); got.Status != 429 || retry != seconds {
+						t.Errorf("status %d, Retry-After %q", got.Status, retry)
+					}
+					if json.Valid([]byte(got.Body)) {
+						wantRefused(t, got.Body, "quotas[0]", seconds+"s")
+					} else {
+						t.Errorf("not one object: %s", got.Body)
+					}
+				}
 				admitted("ann")
 				call("ann", "tools/call", "b__unknown") // not charged
 				admitted("ann")
-				wantRefused(t, call("ann", "tools/call", "b__ask").Body, "quotas[0]", "30s")
-				wantRefused(t, call("ann", "prompts/get", "b__plan").Body, "quotas[0]", "30s")
+				want429(call("ann", "tools/call", "b__ask"), "30")
+				want429(call("ann", "prompts/get", "b__plan"), "30")
 				admitted("bob")
 				if got := call("ann", "tools/list", ""); !strings.Contains(got.Body, "b__ask") {
 					t.Errorf("a list: %s", got.Body)
@@ -103,16 +115,20 @@ func TestQuotaRefusesBeforeDispatch(t *testing.T) {
 				if n := s.Count("tools/call") + s.Count("prompts/get"); n != 3 {
 					t.Errorf("%d requests were sent to the backend, want 3", n)
 				}
-				time.Sleep(30 * time.Second)
+				time.Sleep(29*time.Second + 900*time.Millisecond)
+				if got := call("ann", "tools/call", "b__ask"); got.Header.Get("Retry-After") != "1" || !strings.Contains(got.Body, "retry in 100ms;") {
+					t.Errorf("Retry-After %q: %s", got.Header.Get("Retry-After"), got.Body)
+				}
+				time.Sleep(100 * time.Millisecond)
 				admitted("ann")
-				wantRefused(t, call("ann", "tools/call", "b__ask").Body, "quotas[0]", "30s")
+				want429(call("ann", "tools/call", "b__ask"), "30")
 
 				values := metricsOf(t, g.G, "Authorization", headers["ann"]["Authorization"])
-				if n := values[`signalbox_quota_refusals_total{quota="quotas[0]"}`]; n != 3 {
-					t.Errorf("%v refusals are counted, want 3", n)
+				if n := values[`signalbox_quota_refusals_total{quota="quotas[0]"}`]; n != 4 {
+					t.Errorf("%v refusals are counted, want 4", n)
 				}
-				if n := values[`signalbox_events_total{kind="limited"}`]; n != 3 {
-					t.Errorf("%v events are counted, want 3", n)
+				if n := values[`signalbox_events_total{kind="limited"}`]; n != 4 {
+					t.Errorf("%v events are counted, want 4", n)
 				}
 				if c := latest(t, g.G); c.Outcome != "error" || c.Code != mcp.CodeLimit || c.Delivery != "not_dispatched" || c.Backend != "" || c.Name != "b__ask" {
 					t.Errorf("%+v", c)

@@ -99,7 +99,10 @@ func keyOf(srv *config.Backend) *keptlists.Key {
 	for _, name := range slices.Sorted(maps.Keys(srv.Headers)) {
 		k.Headers = append(k.Headers, name+": "+srv.Headers[name].Reveal())
 	}
-	if o := srv.OAuth; o != nil { // in place of a header: it decides whose lists they are
+	if h := srv.HeadersHelper; h != nil {
+		k.Headers = append(k.Headers, "headersHelper:\n"+strings.Join(h.Command, "\n"))
+	}
+	if o := srv.OAuth; o != nil { // in place of a header: the lists may depend on it
 		k.Headers = append(k.Headers, strings.Join([]string{"oauth:", o.As, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource}, "\n"))
 	}
 	return k

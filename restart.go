@@ -89,11 +89,12 @@ func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error)
 	fresh := g.start(b.srv, b.limits, previous{offer: b.Offer(), reason: "it is being restarted", stopped: stop})
 	for {
 		next := &view{
-			cfg: old.cfg, backends: slices.Clone(old.backends), catalog: old.catalog, discovery: old.discovery,
-			announced: old.announced, counted: old.counted, replaced: make(chan struct{}),
+			cfg: old.cfg, policy: old.policy, backends: slices.Clone(old.backends), catalog: old.catalog,
+			announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{}),
 		}
 		next.backends[i] = fresh
 		next.offered = next.offers()
+		g.derive(next)
 		if g.view.CompareAndSwap(old, next) {
 			break
 		}

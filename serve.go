@@ -25,6 +25,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		caller = noCaller{}
 	}
 	g.onlyClient.set(req)
+	g.noteIdentity(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		g.seen.note(req.Client)
 		began := time.Now()
@@ -87,6 +88,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		return by, nil, f.unknown(kind, name)
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
+	}
+	item, refused := g.admit(ctx, req, f)
+	switch {
+	case refused != nil:
+		return by, refused.res, refused.err
 	case kind == catalog.Tools:
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 			return by, nil, err // not sent to the backend
@@ -95,7 +101,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardAs(ctx, f.view, f.entry, own, req, caller)
+	by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
@@ -114,19 +120,24 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if f.entry == nil {
 		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
+	item, refused := g.admit(ctx, req, f)
+	if refused != nil {
+		return by, refused.res, refused.err
+	}
 	if err := g.charge(ctx, req, l.name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardAs(ctx, f.view, f.entry, f.field, req, caller)
+	by.backend, res, err = g.forwardAs(ctx, item, f.field, req, caller)
 	return by, res, err
 }
 
-// forward sends a request to the backend of an entry, and returns that. It sets field to the name that
+// forward sends a request to the backend of an item, and returns that. It sets field to the name that
 // the backend uses for the item. All other bytes of the parameters are unmodified.
-func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
-	b, ok := v.backendOf(entry)
+func (a admitted) forward(ctx context.Context, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
+	entry := a.entry
+	b, ok := a.backendOf(entry)
 	if !ok {
-		return nil, nil, v.unknown(entry.Kind, entry.Name)
+		return nil, nil, a.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
 		res, err = b.Serve(ctx, req, caller)
@@ -162,6 +173,9 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 // an [mcp.HandlerExtension].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
+	if ok {
+		g.noteIdentity(req)
+	}
 	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.sessionListsReady(req) {
 		return nil, false
 	}

@@ -326,22 +326,22 @@ func (c *userCredentials) close() {
 	}
 }
 
-// forwardAs is view.forward for a backend that may be called as the user of the request: a user
+// forwardAs is admitted.forward for a backend that may be called as the user of the request: a user
 // without access is asked to sign in.
-func (g *Gateway) forwardAs(ctx context.Context, v *view, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
-	b, ok := v.backendOf(entry)
+func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
+	b, ok := item.backendOf(item.entry)
 	var users *userCredentials
 	if ok {
 		users, ok = b.access.(*userCredentials)
 	}
 	if !ok {
-		return v.forward(ctx, entry, field, req, caller)
+		return item.forward(ctx, field, req, caller)
 	}
 	next := func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		_, res, err := v.forward(ctx, entry, field, req, caller)
+		_, res, err := item.forward(ctx, field, req, caller)
 		return res, err
 	}
-	if b.isGate(v, entry) {
+	if b.isGate(item.view, item.entry) {
 		next = func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return users.gate(ctx, req, b)
 		}
@@ -366,7 +366,7 @@ func (g *Gateway) forwardAs(ctx context.Context, v *view, entry *catalog.Entry, 
 	}
 	h := signin.Handler{
 		Next: mcp.HandlerFunc(next), Desk: g.signIns.desk, Source: source, Backend: b.Name(),
-		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: v.cfg.Limits.Rounds,
+		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: item.cfg.Limits.Rounds,
 	}
 	res, err = h.Serve(ctx, req, caller)
 	return b, res, err

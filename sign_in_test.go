@@ -120,7 +120,9 @@ type signInGateway struct {
 func (p *signInPeers) open(more string) *signInGateway {
 	p.t.Helper()
 	text := fmt.Sprintf(`{"mcpServers": {"crm": {"url": "%s/mcp"%s}`, p.backend.URL, more)
-	env := func(name string) (string, bool) { return "canary-token-of-" + strings.ToLower(name), strings.HasPrefix(name, "T_") }
+	env := func(name string) (string, bool) {
+		return "canary-token-of-" + strings.ToLower(name), strings.HasPrefix(name, "T_")
+	}
 	cfg, err := config.Parse("x.json", []byte(text), env)
 	if err != nil {
 		p.t.Fatal(err)

@@ -89,7 +89,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		return nil, errUnknownTask()
 	}
 	b, ok := g.view.Load().at(req.Profile).backend(backend)
-	if !ok {
+	if !ok || !g.admitsTask(req, backend, name) {
 		return nil, errUnknownTask()
 	}
 	var e mcp.Edit

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type taskRegistry struct {
 type listedTask struct {
 	serial  uint64
 	name    string
+	tool    string // by which it was started, as the client calls it
 	profile string // to which it is listed
 	until   time.Time
 }
@@ -64,23 +66,36 @@ func (r *taskRegistry) add(req *mcp.Request, t *task.Task) {
 	if owner == nil {
 		return
 	}
-	first := r.record(owner, req.Profile, t.ID, time.Now())
+	tool, _ := req.Params.Text(mcp.FieldName)
+	first := r.record(owner, listedTask{name: t.ID, tool: strings.Clone(tool), profile: req.Profile}, time.Now())
 	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { r.forget(scope) }) {
 		r.forget(scope)
 	}
 }
 
-func (r *taskRegistry) record(owner any, profile, name string, now time.Time) (first bool) {
+func (r *taskRegistry) record(owner any, t listedTask, now time.Time) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byOwner == nil {
 		r.byOwner = make(map[any][]listedTask)
 	}
 	r.serial++
+	t.serial, t.until = r.serial, now.Add(listedTTL)
 	_, known := r.byOwner[owner]
-	all := append(dropExpired(r.byOwner[owner], now), listedTask{r.serial, name, profile, now.Add(listedTTL)})
+	all := append(dropExpired(r.byOwner[owner], now), t)
 	r.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
 	return !known
+}
+
+// toolOf returns the tool that has started a task, if that is known.
+func (r *taskRegistry) toolOf(owner any, name string) (tool string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.byOwner[owner], func(t listedTask) bool { return t.name == name })
+	if i < 0 {
+		return "", false
+	}
+	return r.byOwner[owner][i].tool, true
 }
 
 // dropExpired removes the expired tasks.

@@ -296,9 +296,9 @@ func TestTaskRegistry(t *testing.T) {
 	var b taskRegistry
 	now := time.Now()
 	for i := range maxListedTasks + 10 {
-		b.record("ann", "", fmt.Sprint(i), now)
+		b.record("ann", listedTask{profile: "", name: fmt.Sprint(i)}, now)
 	}
-	b.record("bob", "", "bob's", now)
+	b.record("bob", listedTask{profile: "", name: "bob's"}, now)
 	var got []string
 	for after, more := uint64(0), true; more; {
 		var page []listedTask

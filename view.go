@@ -26,6 +26,10 @@ type view struct {
 	catalog  *catalog.Catalog
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
+	policy  *policyInUse // nil without a policy
+	classes *classViews  // likewise
+	class   *classView   // if this is the view of a class
+
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	profiles  map[string]func() *view     // return the parts of the view that profiles select
 	replaced  chan struct{}               // closed when another view is in use
@@ -189,6 +193,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
+		Private:      v.policy != nil,
 	}
 }
 
@@ -271,7 +276,7 @@ func (g *Gateway) keepCatalog() {
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
-	next := &view{cfg: old.cfg, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
+	next := &view{cfg: old.cfg, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.countNotices(old, offers)
 	g.derive(next)
 	// Not under a lock, because building the catalog takes long with thousands of

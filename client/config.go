@@ -39,7 +39,8 @@ type Config struct {
 	Version mcp.Version
 
 	// Share declares that the server keeps no state for a session. All clients then use
-	// one session, or one process, of a legacy server.
+	// one session, or one process, of a legacy server. It has no effect if Credentials are
+	// per principal.
 	Share bool
 
 	// OneClient declares that all requests come from one client, as on stdio. Requests
@@ -68,7 +69,8 @@ type Config struct {
 	// MaxSessions limits the open legacy sessions without a scope (0: 64), IdleSessions
 	// how many of them are kept idle for later requests (0: all), and IdleTime how long
 	// (0: 1 min). If fewer are kept than requests run concurrently, each request costs
-	// a handshake.
+	// a handshake. If Credentials are per principal, IdleSessions limits those of each
+	// principal, and MaxSessions all.
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 

@@ -41,6 +41,7 @@ func TestConfigIsComplete(t *testing.T) {
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
 		case reflect.Pointer:
 			f.Set(reflect.New(f.Type().Elem()))
+		default: // set below
 		}
 	}
 	cfg.Transport, cfg.Credentials = http.DefaultTransport, struct{ Credentials }{}
@@ -51,4 +52,3 @@ func TestConfigIsComplete(t *testing.T) {
 		}
 	}
 }
-

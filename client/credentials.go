@@ -55,7 +55,7 @@ type Credential struct {
 	// another origin is not sent. It may be empty if Header is.
 	Origin string
 
-	// Generation tells credentials of one sender apart. The Client passes it to Refused.
+	// Generation distinguishes the credentials of one sender. The Client passes it to Refused.
 	Generation uint64
 }
 

@@ -500,7 +500,7 @@ func TestCredentialsAreRedacted(t *testing.T) {
 	})
 }
 
-// A large message whose server answers before it has read it is sent again in full.
+// A large message is sent again in full if the server answers before it has read it.
 func TestLargeMessageIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {

@@ -4,8 +4,11 @@
 package client_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -29,7 +32,7 @@ func principalOf(r *http.Request) (principal, generation string) {
 	return text[:i], text[i+1:]
 }
 
-// witness is a server that checks, on each HTTP request, whose credential it carries: a session
+// witness is a server that checks the credential of each HTTP request: a session
 // belongs to the principal that has opened it, and a call names its principal.
 type witness struct {
 	modern bool
@@ -65,12 +68,12 @@ func (w *witness) refuses(rw http.ResponseWriter, r *http.Request) bool {
 		rw.WriteHeader(http.StatusUnauthorized)
 		return true
 	}
-	id := r.Header.Get("Mcp-Session-Id")
-	if id == "" {
+	id, ofSSE := r.Header.Get("Mcp-Session-Id"), r.URL.Query().Get("session_id")
+	if id == "" && ofSSE == "" {
 		return false
 	}
 	principal, _ := principalOf(r)
-	if of := w.sessions[id]; of != principal {
+	if of := w.sessions[cmp.Or(id, ofSSE)]; of != principal {
 		w.report("%s with the token of %q in a session of %q", r.Method, principal, of)
 	}
 	return false
@@ -85,14 +88,7 @@ func (w *witness) initialize(x *faultyserver.Exchange) {
 }
 
 func (w *witness) call(x *faultyserver.Exchange) {
-	principal, _ := principalOf(x.R)
-	args := string(x.Msg.Params.Raw(mcp.FieldArguments))
-	w.mu.Lock()
-	w.calls++
-	if args != fmt.Sprintf(`{"me":%q}`, principal) {
-		w.report("the call %s with the token of %q", args, principal)
-	}
-	w.mu.Unlock()
+	w.note(x.R, &x.Msg)
 	switch {
 	case w.chance(10):
 		x.Status(http.StatusNotFound, "", "")
@@ -105,6 +101,59 @@ func (w *witness) call(x *faultyserver.Exchange) {
 		}
 	}
 	x.Result(`{"resultType":"complete","content":[]}`)
+}
+
+// note checks that a message is a call of the principal.
+func (w *witness) note(r *http.Request, m *mcp.Message) {
+	principal, _ := principalOf(r)
+	args := string(m.Params.Raw(mcp.FieldArguments))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	if args != fmt.Sprintf(`{"me":%q}`, principal) {
+		w.report("the call %s with the token of %q", args, principal)
+	}
+}
+
+// sse returns the server over HTTP with SSE. A session belongs to the principal of its stream.
+func (w *witness) sse() http.Handler {
+	s := &sseServer{announce: sseEndpoint}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.refuses(rw, r) {
+			return
+		}
+		if r.Method == http.MethodGet {
+			s.ServeHTTP(&beginning{rw, w, r}, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has disconnected
+		}
+		if m, err := mcp.Parse(body, mcp.Limits{}); err == nil && m.Method == "tools/call" {
+			w.note(r, &m)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.ServeHTTP(rw, r)
+	})
+}
+
+// beginning finds the id of a session in the stream that begins it.
+type beginning struct {
+	http.ResponseWriter
+	w *witness
+	r *http.Request
+}
+
+func (a *beginning) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *beginning) Write(p []byte) (int, error) {
+	if _, id, ok := strings.Cut(string(p), "session_id="); ok {
+		a.w.mu.Lock()
+		a.w.sessions[strings.TrimSpace(id)], _ = principalOf(a.r)
+		a.w.mu.Unlock()
+	}
+	return a.ResponseWriter.Write(p)
 }
 
 func (w *witness) handler() http.Handler {
@@ -127,16 +176,21 @@ func (w *witness) handler() http.Handler {
 	})
 }
 
-// Each header that a server receives is that of the principal whose request it is, however
+// Each header that a server receives is that of the principal of the request, however
 // requests, sessions, listens, expiries and failures fall together (N2).
 func TestNoCredentialOfAnotherPrincipal(t *testing.T) {
 	principals := []string{"", "alice", "bob", "carol-anne"}
 	for seed := range uint64(24) {
-		rnd := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a repeatable test
+		rnd := rand.New(rand.NewPCG(seed, 2))
 		cfg := client.Config{Credentials: &issuer{}, Share: seed%3 == 1, OneClient: seed%3 == 2, MaxSessions: 1 + rnd.IntN(6), IdleSessions: 1 + rnd.IntN(3)}
 		w := &witness{modern: seed%4 == 3, rnd: rnd, sessions: map[string]string{}, expired: map[string]bool{}}
 		inBubble(t, func(t *testing.T) {
-			c := dialHTTP(t, w.handler(), cfg)
+			var c *client.Client
+			if seed%4 == 2 {
+				c = dialSSE(t, w.sse(), cfg)
+			} else {
+				c = dialHTTP(t, w.handler(), cfg)
+			}
 			var all sync.WaitGroup
 			for range 40 {
 				w.mu.Lock()

@@ -3,7 +3,11 @@
 
 package client
 
-import "github.com/signalbox-mcp/signalbox/client/internal/process"
+import (
+	"os"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/process"
+)
 
 // ProcessStats are figures of the processes of a Client. Each process counts together
 // with all that it has started.
@@ -38,6 +42,10 @@ func MeasureProcesses(clients []*Client) []ProcessStats {
 	}
 	return stats
 }
+
+// Environ returns the variables of a program that is started with Command.Env: the few of this
+// process that every program needs, and the given ones.
+func Environ(env []string) []string { return process.Environment(os.Environ(), env) }
 
 // MeasuresMemory reports whether the memory of processes can be measured on this system.
 func MeasuresMemory() bool { return process.MeasuresMemory }

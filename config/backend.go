@@ -36,6 +36,8 @@ type Backend struct {
 	Headers map[string]Secret `json:"headers"`
 	// OAuth is how access tokens for the URL are obtained; nil means not at all.
 	OAuth *OAuth `json:"oauth"`
+	// HeadersHelper is a program that prints more headers; nil means none.
+	HeadersHelper *HeadersHelper `json:"headersHelper"`
 
 	// Disabled excludes the server. Only the form of the rest of its entry has been
 	// checked: its variables are not expanded.

@@ -10,7 +10,8 @@ import (
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
 // server's command or URL with everything that is passed to it, the file of the audit
-// record, and the reload policy. A server that is renamed or removed runs nothing new.
+// record, and the reload policy; and the policy, a change of which may permit more. A server
+// that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
@@ -20,6 +21,9 @@ func (c *Config) RunsNew(next *Config) []string {
 	}
 	if c.Audit != next.Audit {
 		paths = append(paths, "audit")
+	}
+	if !reflect.DeepEqual(c.Policy, next.Policy) {
+		paths = append(paths, policyKey)
 	}
 	if c.Reload != next.Reload {
 		paths = append(paths, "reload")
@@ -58,6 +62,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{"reload", c.Reload == next.Reload},
 		{"metrics", c.Metrics == next.Metrics},
 		{"audit", c.Audit == next.Audit},
+		{policyKey, reflect.DeepEqual(c.Policy, next.Policy)},
 		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
 	} {
 		if !s.same {

@@ -29,7 +29,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
 		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "era": `"legacy"`,
-		"oauth": `{}`,
+		"oauth": `{}`, "headersHelper": `{"command": ["y"]}`,
 	}
 	file := filepath.Join(t.TempDir(), "empty.env")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -47,7 +47,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 		switch k.name {
 		case "url", "command": // one replaces the other
 			after = ""
-		case "headers", "type", "oauth":
+		case "headers", "type", "oauth", "headersHelper":
 			before, after = `"url": "http://x"`, `"url": "http://x", `
 		}
 		old := parsed(t, fmt.Sprintf(`{"mcpServers": {"a": {%s}, "b": {"command": "b"}}}`, before))
@@ -58,7 +58,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 			t.Errorf("%q: %q", k.name, got)
 		}
 	}
-	if want := []string{"type", "command", "args", "env", "cwd", "url", "headers", "oauth"}; !cmp.Equal(runs, want) {
+	if want := []string{"type", "command", "args", "env", "cwd", "url", "headers", "oauth", "headersHelper"}; !cmp.Equal(runs, want) {
 		t.Errorf("what runs something new: %q, want %q", runs, want)
 	}
 }

@@ -77,6 +77,8 @@ type Config struct {
 	Metrics Metrics `json:"metrics"`
 	// Audit configures the record of calls and of security events.
 	Audit Audit `json:"audit"`
+	// Policy decides who may use which item, and sees it.
+	Policy Policy `json:"policy"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a
 	// pattern that another one covers. They are meant for the operator. Only Parse and

@@ -42,6 +42,7 @@ func rightValues() map[string][]string {
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
+		"principal, all":                    {`"principal"`, `"all"`},
 		"a port":                            {`1`, `65535`},
 		"user, gateway":                     {`"user"`},
 		"code, clientCredentials, exchange, idJag, jwtBearer": {`"code"`},
@@ -49,51 +50,59 @@ func rightValues() map[string][]string {
 		"own, shared":                            {`"own"`, `"shared"`},
 		"discovered, 2025-03-26":                 {`"discovered"`, `"2025-03-26"`},
 		"127.0.0.1, localhost":                   {`"127.0.0.1"`, `"localhost"`},
-		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
-		"principal, all":                         {`"principal"`, `"all"`},
 		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
 		"a whole number above zero":              {`1`, `20000`},
+		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
+		"allow, deny":                            {`"allow"`, `"deny"`},
 	}
 }
 
 // special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
-		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
-		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
-		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
-		"allowedOrigins":           {`[]`, `["https://x"]`},
-		"mcpServers.NAME.url":      nil, // rejected beside "command"
-		"mcpServers.NAME.headers":  {`{}`},
-		"auth.tokens[].env":        nil, // the variable or file must exist
-		"auth.tokens[].file":       nil,
-		"mcpServers.NAME.envFile":  nil, // the file must exist
-		"auth.tokens[].principal":  nil,
-		"auth.tokens[].profiles":   nil, // the profiles must exist
-		"profiles.NAME.servers":    {`["a"]`},
-		"profiles.NAME.exclude":    {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
-		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
-		"quotas":                   {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
-		"quotas[].on":              {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
-		"audit.file":               {`"audit.jsonl"`, `"./x"`},
-		"mcpServers.NAME.disabled": {`false`, `true`},
+		"listen":                    {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                      {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":              {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":            {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":       nil, // rejected beside "command"
+		"mcpServers.NAME.headers":   {`{}`},
+		"auth.tokens[].env":         nil, // the variable or file must exist
+		"auth.tokens[].file":        nil,
+		"mcpServers.NAME.envFile":   nil, // the file must exist
+		"auth.tokens[].principal":   nil,
+		"auth.tokens[].profiles":    nil, // the profiles must exist
+		"profiles.NAME.servers":     {`["a"]`},
+		"profiles.NAME.exclude":     {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.exclude":   {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.prefix":    {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":   {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                    {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"quotas[].on":               {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
+		"audit.file":                {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled":  {`false`, `true`},
+		"publicURL":                 {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":       {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":     {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":   {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms": {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":  {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":       {`"1s"`, `"5m"`},
+		"auth.issuers[].header":     {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":       nil, // the file must exist
+		"policy.rules[].name":       {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow":      {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":       {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs":      {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].when":       {`"item.kind == 'tool'"`},
+		"policy.rules[].on":         {`["*"]`, `["a__*", "file:///x*"]`},
 
-		"mcpServers.NAME.oauth":           {`{}`},
-		"mcpServers.NAME.oauth.issuer":    {`"https://x"`, `"http://127.0.0.1:1/a"`},
-		"mcpServers.NAME.oauth.clientKey": nil, // must be a key
-		"mcpServers.NAME.oauth.assertion": nil, // for a grant that needs more
-		"mcpServers.NAME.oauth.resource":  {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
-		"publicURL":                       {`"https://mcp.example.com"`, `"http://localhost:7777"`},
-		"auth.issuers[].name":             {`"x"`, `"corp-2"`},
-		"auth.issuers[].issuer":           {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
-		"auth.issuers[].audience":         {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
-		"auth.issuers[].algorithms":       {`["ES256"]`, `["RS512", "EdDSA"]`},
-		"auth.issuers[].principal":        {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
-		"auth.issuers[].skew":             {`"1s"`, `"5m"`},
-		"auth.issuers[].header":           {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
-		"auth.issuers[].keys":             nil, // the file must exist
+		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
+		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
+		"mcpServers.NAME.oauth":                 {`{}`},
+		"mcpServers.NAME.oauth.issuer":          {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
+		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
 	}
 }
 
@@ -108,6 +117,10 @@ func document(path, value string) string {
 		switch key {
 		case "url":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headersHelper":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": %s}}}`, value)
+		case "headersHelper.command":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": %s}}}}`, value)
 		case "oauth":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": %s}}}`, value)
 		case "oauth.clientSecret", "oauth.clientKey":
@@ -116,6 +129,9 @@ func document(path, value string) string {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
 		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		if helper, ok := strings.CutPrefix(key, "headersHelper."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": ["x"], %q: %s}}}}`, helper, value)
 		}
 		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
@@ -151,6 +167,19 @@ func document(path, value string) string {
 			}
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy.rules[]."); found {
+		beside := `"name": "r"`
+		switch key {
+		case "name":
+			beside = `"allow": "true"`
+		case "when", "on":
+			beside = `"name": "r", "allow": "true"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "policy": {"otherwise": "deny", "rules": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy."); found && key != "otherwise" {
+		return fmt.Sprintf(`{"mcpServers": {}, "policy": {"otherwise": "deny", %q: %s}}`, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
@@ -228,7 +257,7 @@ func takes(want string, k configfile.Kind) bool {
 		return k == configfile.Mapping
 	case want == "true or false":
 		return k == configfile.Bool
-	case strings.HasPrefix(want, "a whole number"), want == "a port":
+	case want == "a port", strings.HasPrefix(want, "a whole number"):
 		return k == configfile.Integer
 	default:
 		return k == configfile.Text

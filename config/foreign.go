@@ -77,7 +77,6 @@ func foreignServerKeys() []foreignKey {
 		{"networkTimeout", false, `write "timeout"`, "timeout"},
 		// What the server would otherwise receive from a file, a program or a sign-in.
 		// Without it the server would start, and fail later for an unclear reason.
-		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`, "headers"},
 		{"auth", false, `write "oauth", or an Authorization header in "headers"`, "oauth"},
 		// A protection must never be dropped silently.
 		{"sandbox", false, "the gateway runs the command unchanged; put a sandbox into the command", ""},

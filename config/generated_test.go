@@ -126,6 +126,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
 	sameNames(t, serverKeys(), Backend{})
 	sameNames(t, oauthKeys(), OAuth{})
+	sameNames(t, helperKeys(), HeadersHelper{})
 	sameNames(t, profileKeys(), Profile{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})
@@ -135,6 +136,8 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, logKeys(), Log{})
 	sameNames(t, metricsKeys(), Metrics{})
 	sameNames(t, auditKeys(), Audit{})
+	sameNames(t, policyKeys(), Policy{})
+	sameNames(t, policyRuleKeys(), PolicyRule{})
 }
 
 func sameNames[T any](t *testing.T, keys []key, zero T) {

@@ -63,28 +63,13 @@ func issuerKeys() []key {
 		// None that is symmetric: its key could be that of anyone who verifies.
 		{"algorithms", listOf(text()), "", "The accepted signature algorithms. The default is ES256, ES384, PS256, RS256 and EdDSA; ES512, PS384, PS512, RS384 and RS512 can be added."},
 		{"principal", text(), "claims.sub", "The name of the sender, an expression in CEL over the claims of its token. A token for which it has no result, or an empty one, is refused."},
-		{"scopes", listOf(scope()), "", "The scopes that each request needs. Clients are told which ones to request."},
-		{"implies", mapOf(listOf(scope())), "", "For a scope, those that it includes."},
+		{"scopes", listOf(text()), "", "The scopes that each request needs. Clients are told which ones to request."},
+		{"implies", mapOf(listOf(text())), "", "For a scope, those that it includes."},
 		{"skew", duration(), "30s", "How far the clocks of the issuer and of this machine may differ. A token is accepted for that long after its expiry."},
 		// The header of an access proxy is signed, and so needs no trust in addresses.
 		{"header", text(), "Authorization", "The header with the token. Any other than Authorization is one that an access proxy adds, such as Cf-Access-Jwt-Assertion, and has the token alone."},
 		{"keys", pathname(), "", "A file with the keys of the issuer, as a JSON Web Key Set, relative to the folder of the config. Nothing is fetched from the issuer then."},
 	}
-}
-
-// scope is a string that often has a colon. Without quotes, the parser takes it for a mapping
-// inside brackets.
-func scope() form {
-	f := text()
-	read := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		if n.Kind == configfile.Mapping {
-			r.wrongKind(n, p, f.want, "put it in quotes")
-			return
-		}
-		read(r, n, p, into)
-	}
-	return f
 }
 
 // maxKeySetFile bounds the file with the keys of an issuer.

@@ -55,7 +55,6 @@ func TestIssuerProblems(t *testing.T) {
 		{"principal not an expression", issuerFile(`, principal: "claims."`), "auth.issuers[0].principal", "not an expression for a name: column"},
 		{"principal a number", issuerFile(`, principal: "1 + 1"`), "auth.issuers[0].principal", "type int"},
 		{"scope with a space", issuerFile(`, scopes: ["a b"]`), "auth.issuers[0].scopes[0]", "is not a scope"},
-		{"scope without quotes", issuerFile(`, scopes: [mcp:use]`), "auth.issuers[0].scopes[0]", "put it in quotes"},
 		{"offline_access", issuerFile(`, scopes: [offline_access]`), "auth.issuers[0].scopes[0]", "refresh tokens"},
 		{"cycle", issuerFile(`, implies: {a: [b], b: [c], c: [b]}`), "auth.issuers[0].implies.b", "has a cycle: b implies c implies b"},
 		{"scope that implies itself", issuerFile(`, implies: {a: [a]}`), "auth.issuers[0].implies.a", "a implies a"},

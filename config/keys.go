@@ -58,6 +58,7 @@ func configKeys() []key {
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
+		{policyKey, policyForm(), "", "Rules about which callers may use which items, and see them. Without it, all may use everything."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }
@@ -181,6 +182,8 @@ func serverKeys() []key {
 		{"headers", mapOf(secret()), "", "Headers sent with each request to the URL. Their values are never printed."},
 		// A pointer: an empty mapping differs from none. The keys that clients have are the same.
 		{"oauth", optional(object(oauthKeys(), nil)), "", "Access tokens for the URL, obtained by OAuth. An empty mapping means that users sign in."},
+		// A mapping: the string of other programs is a command line for a shell.
+		{"headersHelper", optional(object(helperKeys(), nil)), "", "A program that prints headers for requests to the URL, such as a token that lives for minutes."},
 		// Only the form of the entry is checked, so that it can lack its secrets.
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 

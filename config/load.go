@@ -77,7 +77,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
-	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
+	r := &reader{file: name, lookup: env, source: string(data), positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
 	root, syntax := configfile.Parse(data, configfile.IsJSON(name))
 	if syntax != nil {
 		r.reject(place{at: syntax.At}, syntax.Hint, "%s", syntax.Message)

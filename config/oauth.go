@@ -21,7 +21,7 @@ import (
 // OAuth is how the gateway gets access tokens for a server (MCP specification,
 // Authorization). The zero value is valid: every field has a default.
 type OAuth struct {
-	// As is whose access it is; see AsUser.
+	// As is user or gateway, the owner of the access.
 	As string `json:"as"`
 	// Grant is how tokens are requested; see Grant in the methods.
 	Grant string `json:"grant"`
@@ -104,7 +104,7 @@ func (o *OAuth) GrantType() string {
 func oauthKeys() []key {
 	return []key{
 		// The person, as in the files of clients, which have no other.
-		{"as", oneOf(AsUser, AsGateway), "", "Whose access it is: that of each user (user, the default), who signs in, or the gateway's own (gateway)."},
+		{"as", oneOf(AsUser, AsGateway), "", "The owner of the access: each user, after a sign-in (user, the default), or the gateway itself (gateway)."},
 		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange, idJag). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address."},
@@ -119,7 +119,7 @@ func oauthKeys() []key {
 		{"audience", text(), "", "The audience to request, for an authorization server that expects one."},
 		// Secrets, since it is unknown which of them are.
 		{"parameters", mapOf(secret()), "", "More parameters of authorization and token requests. None that the gateway sets can be replaced."},
-		{"lists", oneOf(ListsOwn, ListsShared), "", "Whose lists the server has: each user has lists of their own (own, the default), or all have the same (shared), which are then shown before a sign-in."},
+		{"lists", oneOf(ListsOwn, ListsShared), "", "The lists of the server: each user has their own (own, the default), or all have the same (shared), which are then shown before a sign-in."},
 		{"wait", duration(), "", "How long a call waits for a sign-in that its user has agreed to. The default is 2m, and 25s for clients of 2026-07-28."},
 		// By the fixed paths only on request: without metadata, support for PKCE is unknown.
 		{"endpoints", oneOf(EndpointsDiscovered, Endpoints20250326), "", "Where the endpoints of the authorization server are: as its metadata has them (discovered, the default), or at the paths of the server that 2025-03-26 defines."},

@@ -33,6 +33,10 @@ func TestOAuthRefusals(t *testing.T) {
 		{`"url": "https://x", "oauth": {"parameters": {"client_id": "x"}}`, "mcpServers.a.oauth.parameters.client_id", "set by the gateway", "remove it"},
 		{`"url": "https://x", "oauth": {"callbackPort": 70000}`, "mcpServers.a.oauth.callbackPort", "1 to 65535", ""},
 		{`"url": "https://x", "oauth": {"as": "gateway", "issuer": "https://i", "clientId": "c", "clientSecret": "s", "wait": "1m"}`, "mcpServers.a.oauth.wait", "no meaning", "remove it"},
+		{`"url": "https://x", "oauth": {}, "headersHelper": {"command": ["x"]}`, "mcpServers.a.headersHelper", `both "oauth"`, "remove one"},
+		{`"url": "https://x", "headersHelper": {"every": "1m"}`, "mcpServers.a.headersHelper", "no program", "command"},
+		{`"command": "x", "headersHelper": {"command": ["x"]}`, "mcpServers.a.headersHelper", `no meaning beside "command"`, "remove it"},
+		{`"url": "https://x", "headersHelper": "mint --all"`, "mcpServers.a.headersHelper", "must be a mapping", ""},
 		{`"url": "https://x", "oauth": {"client": "c"}`, "mcpServers.a.oauth.client", "unknown key", ""},
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {`+tt.entry+`}}}`), nil)
@@ -46,8 +50,8 @@ func TestOAuthRefusals(t *testing.T) {
 	}
 }
 
-// The entries of the documents and of clients are accepted, and their defaults depend on whose
-// access it is.
+// The entries of the documents and of clients are accepted, and their defaults depend on
+// the owner of the access.
 func TestOAuthIsAccepted(t *testing.T) {
 	for entry, want := range map[string]string{
 		`"oauth": {}`: GrantCode,

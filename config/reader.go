@@ -69,6 +69,8 @@ type reader struct {
 	// looked up, so that a server can be disabled because they are missing.
 	formOnly bool
 
+	source string // the text of the file, or "" without one
+
 	// positions are those of the file by path; nil if there is no file.
 	positions map[string]configfile.Position
 	// rejected has the paths of values that are not in the Config, or not as written, and

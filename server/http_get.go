@@ -61,7 +61,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.startListen(ctx, sess, s.missedBefore(c, sent), c, nil) {
+	if !s.startListen(ctx, sess, identity, s.missedBefore(c, sent), c, nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	defer stopTimer(atExpiry(identity, func() { entry.tearDown(errExpired) }))

@@ -125,8 +125,11 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	}
 	switch m := &last[0]; {
 	case f == nil && !m.Rest:
-		if m.Status == http.StatusUnauthorized || m.Status == http.StatusForbidden {
+		switch m.Status {
+		case http.StatusUnauthorized, http.StatusForbidden:
 			p.w.Header().Set(challengeHeader, (*p.denied).Challenge)
+		case http.StatusTooManyRequests:
+			p.w.Header().Set("Retry-After", seconds((*p.denied).RetryAfter))
 		}
 		p.writeJSON(m)
 	case f != nil && f.Err() == nil && m.Rest:

@@ -86,6 +86,25 @@ func TestDenied(t *testing.T) {
 	})
 }
 
+// A refusal because of a quota is a 429 with the time to wait, in whole seconds and rounded
+// up, in both eras.
+func TestDeniedForATime(t *testing.T) {
+	handler := tools(map[string]mcp.HandlerFunc{"busy": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return nil, &mcp.Denied{Status: http.StatusTooManyRequests, RetryAfter: 3001 * time.Millisecond, Err: mcp.Errorf(mcp.CodeLimit, "used up")}
+	}})
+	bubble(t, handler, server.Config{}, func(s *site) {
+		session := s.session()
+		for name, got := range map[string]reply{
+			"modern":  s.call("busy"),
+			"session": s.post(raw("1", "tools/call", `{"name":"busy"}`), session),
+		} {
+			if got.status != 429 || got.header.Get("Retry-After") != "4" || got.header.Get("WWW-Authenticate") != "" || !strings.Contains(got.body, `"code":1006,"message":"used up"`) {
+				t.Errorf("%s: %d %v %s", name, got.status, got.header, got.body)
+			}
+		}
+	})
+}
+
 // On a pipe there is no status.
 func TestDeniedOnAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -267,5 +286,47 @@ func TestExpiryOfSSE(t *testing.T) {
 		if took := time.Since(begin); took != time.Hour {
 			t.Errorf("the connection ended after %v", took)
 		}
+	})
+}
+
+// A listen that the edge makes for a session has the identity of the request that caused it.
+func TestIdentityOfInnerListens(t *testing.T) {
+	var creds credentials
+	seen := make(chan string, 4)
+	h := tools(nil)
+	watched := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method != "subscriptions/listen" {
+			return h.Serve(ctx, req, c)
+		}
+		who := "unknown"
+		if req.Identity != nil {
+			who = req.Identity.Subject
+		}
+		seen <- who
+		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", req.Params.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Notify(ctx, n); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return result(`{}`)
+	})
+	bubble(t, watched, server.Config{Authenticate: creds.authenticate}, func(s *site) {
+		first, second := creds.add("t1", "ann", time.Hour), creds.add("t2", "ann", time.Hour)
+		creds.known["t1"].Subject, creds.known["t2"].Subject = "first", "second"
+		session := s.sessionOf(first)
+		st := s.open(s.ctx(), http.MethodGet, "", session, second)
+		if got := <-seen; got != "second" {
+			t.Errorf("the standalone stream listens as %s", got)
+		}
+		if got := s.post(raw("1", "resources/subscribe", `{"uri":"x://y"}`), session, first); got.status != 200 || !strings.Contains(got.body, `"result"`) {
+			t.Errorf("subscribe: %d %s", got.status, got.body)
+		}
+		if got := <-seen; got != "first" {
+			t.Errorf("the subscription listens as %s", got)
+		}
+		st.close()
 	})
 }

@@ -45,7 +45,7 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 // which may be nil. It returns at once. A goroutine runs as long as the Handler needs
 // one; Shutdown and Close wait for the listen, and so does the group unless it is nil.
 // startListen reports false if the server is draining.
-func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
+func (s *Server) startListen(ctx context.Context, sess *session.Session, identity *mcp.Identity, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{kind: kindInnerListen, stop: cancel}
 	if !s.inflight.add(entry) {
@@ -77,7 +77,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 				stop()
 			})
 		}()
-		stop = s.listenLoop(ctx, sess, missed, consumer)
+		stop = s.listenLoop(ctx, sess, identity, missed, consumer)
 	}()
 	return true
 }
@@ -100,7 +100,7 @@ func (s *Server) goListen(stop func(why error), f func()) bool {
 // temporary reason: the client has an open stream and cannot see that the listen has
 // ended. It returns when ctx or the listen has ended. If the Handler needs no goroutine
 // for the listen, it returns a function to call at the end of ctx.
-func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer) (stop func()) {
+func (s *Server) listenLoop(ctx context.Context, sess *session.Session, identity *mcp.Identity, missed missedChanges, consumer *session.Consumer) (stop func()) {
 	c := &changesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, consumer: consumer}
 	c.acked.Store(missed != missedNothing)
 	if missed == missedAll && !s.sendAllUpdates(ctx, sess, c) {
@@ -108,7 +108,7 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 	}
 	relisten(ctx, func() bool {
 		var err error
-		stop, err = s.listenOnce(ctx, listenRequest(sess, listen.Filter{Tools: true, Prompts: true, Resources: true}), c)
+		stop, err = s.listenOnce(ctx, listenRequest(sess, identity, listen.Filter{Tools: true, Prompts: true, Resources: true}), c)
 		if stop != nil || ctx.Err() != nil {
 			return false
 		}
@@ -195,8 +195,9 @@ func isRetryable(err error) bool {
 	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError
 }
 
-// listenRequest returns the request for an inner listen of a session.
-func listenRequest(sess *session.Session, filter listen.Filter) *mcp.Request {
+// listenRequest returns the request for an inner listen of a session. The identity is that of
+// the request that caused it.
+func listenRequest(sess *session.Session, identity *mcp.Identity, filter listen.Filter) *mcp.Request {
 	params, err := filter.Params()
 	if err != nil {
 		params = nil // strings that were received encode
@@ -206,7 +207,7 @@ func listenRequest(sess *session.Session, filter listen.Filter) *mcp.Request {
 		req = &mcp.Request{Method: "subscriptions/listen"} // what was encoded parses
 	}
 	req.Client, req.LogLevel, req.Scope = sess.Client, sess.Level(), sess.Scope
-	req.Principal, req.Profile = sess.Principal, sess.Profile
+	req.Principal, req.Identity, req.Profile = sess.Principal, identity, sess.Profile
 	return req
 }
 

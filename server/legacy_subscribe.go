@@ -23,7 +23,7 @@ import (
 // unsubscribe, which serve does. Each subscription of a session is a subscriptions/listen
 // of the Handler for one resource, with updates on the session's standalone stream
 // (2025-11-25, server/resources, "Subscriptions").
-func (s *Server) subscriptionHandler(sess *session.Session, serve func(ctx context.Context, sess *session.Session, uri string) error) mcp.Handler {
+func (s *Server) subscriptionHandler(sess *session.Session, serve func(ctx context.Context, sess *session.Session, identity *mcp.Identity, uri string) error) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		uri, ok := req.Params.Text(mcp.FieldURI)
 		if !ok {
@@ -32,7 +32,7 @@ func (s *Server) subscriptionHandler(sess *session.Session, serve func(ctx conte
 		if len(uri) > maxSubscribed {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes; a subscription accepts %d at most", len(uri), maxSubscribed)
 		}
-		if err := serve(ctx, sess, uri); err != nil {
+		if err := serve(ctx, sess, req.Identity, uri); err != nil {
 			return nil, err
 		}
 		return &mcp.Result{}, nil
@@ -45,7 +45,7 @@ const maxSubscribed = 16 << 10
 
 // subscribe subscribes the session to updates of the resource. Subscribing twice has the
 // effect of once.
-func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri string) error {
+func (s *Server) subscribe(ctx context.Context, sess *session.Session, identity *mcp.Identity, uri string) error {
 	all := subscriptionsOf(sess)
 	if all == nil {
 		return session.ErrEnded
@@ -59,7 +59,7 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 			Message: strconv.Itoa(most) + " resources are subscribed to (limits.subscriptions)",
 		}
 	}
-	follow := func() { s.listenResource(sess, all, sub) } //nolint:contextcheck // it outlives the request
+	follow := func() { s.listenResource(sess, identity, all, sub) } //nolint:contextcheck // it outlives the request
 	if first && !s.goListen(sub.cancel, follow) {
 		all.settle(sub, errShuttingDown())
 		close(sub.done)
@@ -75,7 +75,7 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 
 // unsubscribe returns when no more updates are sent. It succeeds if the session was not
 // subscribed.
-func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri string) error {
+func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, _ *mcp.Identity, uri string) error {
 	all := subscriptionsOf(sess)
 	if all == nil {
 		return session.ErrEnded
@@ -101,13 +101,13 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 
 // listenResource listens for updates of the resource until the subscription ends. It
 // listens again if the Handler has ended a listen that it had agreed to.
-func (s *Server) listenResource(sess *session.Session, all *subscriptions, sub *subscription) {
+func (s *Server) listenResource(sess *session.Session, identity *mcp.Identity, all *subscriptions, sub *subscription) {
 	defer close(sub.done)
 	defer sub.cancel(nil)
 	ctx := sub.ctx
 	u := &updatesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, all: all, sub: sub}
 	relisten(ctx, func() bool {
-		_, err := s.callHandler(ctx, s.handler, listenRequest(sess, listen.Filter{URIs: []string{sub.uri}}), u)
+		_, err := s.callHandler(ctx, s.handler, listenRequest(sess, identity, listen.Filter{URIs: []string{sub.uri}}), u)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

@@ -28,7 +28,7 @@ import (
 type legacyTaskHandler struct {
 	handler   mcp.Handler
 	tasks     *sessionTasks
-	onCreated func(ctx context.Context, id string) // called for each task that the Handler creates
+	onCreated func(ctx context.Context, identity *mcp.Identity, id string) // called for each task that the Handler creates
 }
 
 // legacyTaskHandlerOf returns the Handler of a legacy request that concerns tasks, and
@@ -48,7 +48,7 @@ func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp
 		return nil, nil // as above
 	default:
 		e := &legacyTaskHandler{handler: s.handler, tasks: kept}
-		e.onCreated = func(ctx context.Context, id string) { s.watchTask(ctx, sess, e, id) }
+		e.onCreated = func(ctx context.Context, identity *mcp.Identity, id string) { s.watchTask(ctx, sess, identity, e, id) }
 		return e, nil
 	}
 }
@@ -108,7 +108,7 @@ func (e *legacyTaskHandler) create(ctx context.Context, req *mcp.Request, caller
 		return nil, err
 	}
 	if id, ok := res.Text(mcp.FieldTaskID); ok {
-		e.onCreated(ctx, id)
+		e.onCreated(ctx, req.Identity, id)
 	}
 	return mcp.NewResult(raw)
 }
@@ -474,7 +474,7 @@ func (k *sessionTasks) end() {
 // one that does not agree to the listen reports nothing, or sends notifications itself.
 // watchTask returns at once. Its goroutine ends with the task, the session, or the
 // Handler's listen; Shutdown and Close wait for it.
-func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacyTaskHandler, id string) {
+func (s *Server) watchTask(ctx context.Context, sess *session.Session, identity *mcp.Identity, e *legacyTaskHandler, id string) {
 	// The values are those of the request, but not the end.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	task := &watchedTask{id: id, cancel: cancel}
@@ -488,7 +488,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 	}
 	if !s.goListen(cancel, func() {
 		defer ended()
-		req := listenRequest(sess, listen.Filter{TaskIDs: []string{id}})
+		req := listenRequest(sess, identity, listen.Filter{TaskIDs: []string{id}})
 		req.Client = declareTasks(sess.Client)
 		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
 	}) {

@@ -497,7 +497,7 @@ func isInvalidCancel(m *mcp.Message, err error) bool {
 func (c *lineConn) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.cancelListen = cancel
-	c.server.startListen(ctx, c.legacy, missedNothing, nil, &c.wg)
+	c.server.startListen(ctx, c.legacy, c.identity, missedNothing, nil, &c.wg)
 }
 
 // initializeOutcome is the outcome of an initialize.

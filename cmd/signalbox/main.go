@@ -16,6 +16,7 @@
 //	                               of a call went
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
+//	policy                         try the policy of a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	connect, disconnect            write the gateway into the files of MCP clients
@@ -64,6 +65,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/pin"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/requests"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/secrets"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/serve"
@@ -141,7 +143,7 @@ each of them, and 'signalbox serve' serves them.`,
 		secrets.New(e),
 		add.NewImport(e), connect.New(e), connect.NewDisconnect(e),
 		add.New(e), edit.NewRemove(e), edit.NewRename(e), edit.NewEnable(e), edit.NewDisable(e),
-		logs.New(e), pin.New(e),
+		logs.New(e), pin.New(e), policy.New(e),
 	)
 	root.AddCommand(admin.NewServerCommands(e)...)
 	root.SetHelpCommand(newHelp())

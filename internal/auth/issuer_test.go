@@ -187,9 +187,10 @@ func bubble(t *testing.T, configure func(*Config, *provider), f func(*site)) {
 		defer tr.CloseIdleConnections()
 		begin := func(name, host string) *provider {
 			p := &provider{t: t, name: name, url: "http://" + host, keys: []string{"ec", "rsa"}, requests: make(map[string]int)}
-			listeners[host] = memnet.Listen()
+			l := memnet.Listen()
+			listeners[host] = l
 			srv := &http.Server{Handler: p}
-			go func() { _ = srv.Serve(listeners[host]) }() // ends with Close
+			go func() { _ = srv.Serve(l) }() // ends with Close
 			t.Cleanup(func() { _ = srv.Close() })
 			return p
 		}

@@ -191,7 +191,7 @@ func TestTokens(t *testing.T) {
 			if id != nil || status != 401 || challenge != want {
 				t.Errorf("%s: %d %+v\n got %s\nwant %s", tt.name, status, id, challenge, want)
 			}
-			for _, part := range strings.Split(tt.token, ".") {
+			for part := range strings.SplitSeq(tt.token, ".") {
 				if len(part) > 8 && strings.Contains(message+challenge, part) {
 					t.Errorf("%s: the answer quotes the token: %s %s", tt.name, message, challenge)
 				}

@@ -263,9 +263,9 @@ func (s *keySource) renew(ctx context.Context, asked bool) (time.Duration, error
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && before == nil:
-		s.log.Warn("the keys of an identity provider cannot be fetched", slog.String("issuer", s.name), slog.Any("error", err))
+		s.log.WarnContext(ctx, "the keys of an identity provider cannot be fetched", slog.String("issuer", s.name), slog.Any("error", err))
 	case err == nil && before != nil:
-		s.log.Info("the keys of an identity provider were fetched again", slog.String("issuer", s.name))
+		s.log.InfoContext(ctx, "the keys of an identity provider were fetched again", slog.String("issuer", s.name))
 	}
 	return life, err
 }

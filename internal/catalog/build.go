@@ -16,6 +16,7 @@ import (
 type Catalog struct {
 	backends     []Backend // the input of Build
 	sections     [NumKinds]section
+	shared       *sharedSections // by the views of this Catalog
 	locator      locator
 	hidden       [NumKinds]map[string]bool // see Hides
 	capabilities []byte
@@ -33,6 +34,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	c := &Catalog{
 		backends:     backends,
 		opt:          opt,
+		shared:       new(sharedSections),
 		capabilities: mergeCapabilities(backends),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
@@ -40,7 +42,11 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// own pages.
 	for k := range NumKinds {
 		entries := b.entries(k)
-		c.sections[k] = newSection(k, entries, freshness(k, backends), opt)
+		fresh := freshness(k, backends)
+		if opt.Private {
+			fresh.public = false
+		}
+		c.sections[k] = newSection(k, entries, fresh, opt)
 	}
 	// After all kinds, because a rule applies to tools and prompts alike and is unused
 	// only if it matches neither.

@@ -50,6 +50,10 @@ type Options struct {
 	// Instructions replaces those of the backends.
 	Instructions string
 
+	// Private gives all lists private scope, as those of views have: principals see
+	// different ones.
+	Private bool
+
 	// Profiles are the profiles to check for rules that match nothing; see Catalog.Profile.
 	Profiles []Profile
 

@@ -27,7 +27,11 @@ type Profile struct {
 // another backend is unknown. It shares the items with c.
 func (c *Catalog) Profile(p *Profile) *Catalog {
 	backends := p.within(c.backends)
-	v := c.narrow(p.Admits, func(k Kind) listFreshness { return freshness(k, backends) })
+	v := c.narrow(p.Admits, func(k Kind) listFreshness {
+		fresh := freshness(k, backends)
+		fresh.public = fresh.public && !c.opt.Private
+		return fresh
+	})
 	v.backends = backends
 	v.capabilities = mergeCapabilities(backends)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)

@@ -26,6 +26,8 @@ type section struct {
 	pages  []*mcp.Result
 	cursor map[string]int // page index by cursor, for all pages but the first
 	digest Digest
+
+	kept *section // keeps the section alive in sharedSections, or nil
 }
 
 // listFreshness is for how long, and for which clients, the results are valid.

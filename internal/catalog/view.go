@@ -6,14 +6,50 @@ package catalog
 import (
 	"maps"
 	"slices"
+	"sync"
+	"weak"
 )
 
 // View returns the Catalog with only those entries for which allow returns true. The
 // results have private scope. allow is called once for each entry, before View returns,
 // and must not keep the entry.
+//
+// Views of one Catalog share the lists in which they have the same items, and share with
+// the Catalog those that it has itself, if Options.Private is set.
 func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 	return c.narrow(allow, func(k Kind) listFreshness { return listFreshness{ttl: c.sections[k].fresh.ttl} })
 }
+
+// PolicyView is View without the instructions of backends all of whose items are removed.
+func (c *Catalog) PolicyView(allow func(*Entry) bool) *Catalog {
+	v := c.View(allow)
+	hidden := c.backendsWith(nil)
+	v.backendsWith(func(backend string) { delete(hidden, backend) })
+	if len(hidden) > 0 {
+		rest := slices.DeleteFunc(slices.Clone(c.backends), func(b Backend) bool { return hidden[b.Name] })
+		v.instructions = mergeInstructions(rest, c.opt.Instructions)
+	}
+	return v
+}
+
+// backendsWith returns the names of the backends with items, and calls f, if it is not nil, for
+// each.
+func (c *Catalog) backendsWith(f func(backend string)) map[string]bool {
+	names := make(map[string]bool)
+	for k := range NumKinds {
+		for _, e := range c.sections[k].entries {
+			if !names[e.BackendName] && f != nil {
+				f(e.BackendName)
+			}
+			names[e.BackendName] = true
+		}
+	}
+	return names
+}
+
+// Backends returns the names of the backends that have an item in the Catalog. The caller owns
+// the map.
+func (c *Catalog) Backends() map[string]bool { return c.backendsWith(nil) }
 
 // narrow returns the Catalog with only those entries for which allow returns true, and
 // with another freshness of its lists.
@@ -25,7 +61,11 @@ func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness
 		// cannot be found either.
 		s := &c.sections[k]
 		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
-		v.sections[k] = newSection(k, entries, fresh(k), c.opt)
+		if len(entries) == len(s.entries) && fresh(k) == s.fresh {
+			v.sections[k] = *s
+		} else {
+			v.sections[k] = c.shared.section(k, entries, fresh(k), c.opt)
+		}
 		v.hidden[k] = c.hide(k, &v.sections[k])
 	}
 	v.toolBytes = toolBytes(v.sections[Tools].entries)
@@ -49,4 +89,50 @@ func (l *locator) view(before, after *Catalog) locator {
 		return !ok
 	})
 	return v
+}
+
+// sharedSections are the sections of the views of one Catalog, by their content. It does not
+// keep them.
+type sharedSections struct {
+	mu    sync.Mutex
+	known map[sectionKey]weak.Pointer[section]
+}
+
+type sectionKey struct {
+	kind   Kind
+	fresh  listFreshness
+	digest Digest
+}
+
+// maxShared is the number of sections above which those that no view has are dropped.
+const maxShared = 1024
+
+// section returns a section, which may be that of another view.
+func (s *sharedSections) section(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
+	key := sectionKey{k, fresh, digest(entries)}
+	if known := s.find(key); known != nil {
+		return *known
+	}
+	made := newSection(k, entries, fresh, opt)
+	made.kept = &made
+	s.add(key, &made)
+	return made
+}
+
+func (s *sharedSections) find(key sectionKey) *section {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[key].Value()
+}
+
+func (s *sharedSections) add(key sectionKey, made *section) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = make(map[sectionKey]weak.Pointer[section])
+	}
+	if len(s.known) >= maxShared {
+		maps.DeleteFunc(s.known, func(_ sectionKey, p weak.Pointer[section]) bool { return p.Value() == nil })
+	}
+	s.known[key] = weak.Make(made)
 }

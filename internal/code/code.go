@@ -61,6 +61,12 @@ const (
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
 )
 
+// The codes of calls that the policy refuses.
+const (
+	PolicyDenied = "SB_POLICY_DENIED"
+	PolicyScopes = "SB_POLICY_SCOPES"
+)
+
 // The codes of a process that runs.
 const (
 	ChildMemory = "SB_CHILD_MEMORY"
@@ -225,6 +231,14 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
+			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",
+			"Other arguments. `signalbox policy why` shows the operator the value of each rule.", false,
+		}, {
+			PolicyScopes, "The caller lacks scopes that the policy of the gateway needs.",
+			"The token was issued without them. The message names them, and so does the `WWW-Authenticate` header over HTTP.",
+			"A client that can do so asks its user for a token with these scopes, and tries again.", false,
 		}, {
 			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
 			"The server loads too much, or does not free what it no longer needs.",

@@ -168,6 +168,9 @@ func (r *yamlReader) node(n ast.Node, depth int) (Node, *SyntaxError) {
 	case *ast.SequenceNode:
 		found.Kind = List // its position is the first dash or bracket
 		for _, value := range n.Values {
+			if n.IsFlowStyle {
+				value = unsplit(value)
+			}
 			item, err := r.node(value, depth+1)
 			if err != nil {
 				return Node{}, err
@@ -202,6 +205,28 @@ func (r *yamlReader) node(n ast.Node, depth int) (Node, *SyntaxError) {
 		return Node{}, r.refuse(n.GetToken(), unsupported+" is not supported in a config", "write the value out")
 	}
 	return found, nil
+}
+
+// unsplit returns an element of a list in brackets as one text if it is one, such as a:b: a
+// colon separates a key only before a space (YAML 1.2.2, section 7.3.3). Inside braces, the
+// scanner splits it.
+func unsplit(element ast.Node) ast.Node {
+	m, ok := element.(*ast.MappingNode)
+	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
+		return element
+	}
+	pair := m.Values[0]
+	key, isText := pair.Key.(*ast.StringNode)
+	value, alsoText := pair.Value.(*ast.StringNode)
+	if !isText || !alsoText || key.Token.Type != token.StringType || value.Token.Type != token.StringType {
+		return element
+	}
+	if value.Token.Position.Line != key.Token.Position.Line || value.Token.Position.Column != key.Token.Position.Column+utf8.RuneCountInString(key.Value)+len(":") {
+		return element
+	}
+	whole := *key
+	whole.Value = key.Value + ":" + value.Value
+	return &whole
 }
 
 func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (Member, *SyntaxError) {

@@ -15,7 +15,7 @@ import (
 // Limits of a Cache.
 const (
 	maxTokens      = 10_000
-	requestTimeout = 30 * time.Second // of a request for a token, whoever waits for it
+	requestTimeout = 30 * time.Second // of a request for a token
 	renewBefore    = 30 * time.Second // the end of a token, or half of its life if that is less
 	renewInterval  = 10 * time.Second // between two renewals of a token that was refused
 	minRetry       = time.Second      // after a failed request, doubled each time
@@ -29,7 +29,7 @@ type Key struct {
 	ClientID  string
 	Resource  string
 	Scopes    string   // requested, separated by spaces
-	Principal string   // on whose behalf; "" is the gateway itself
+	Principal string   // the user; "" is the gateway itself
 	Subject   [32]byte // the SHA-256 of the token that it was exchanged for, or zero
 }
 
@@ -89,7 +89,7 @@ var (
 // NewCache returns an empty Cache. The caller must close it.
 func NewCache[T any]() *Cache[T] {
 	c := &Cache[T]{entries: make(map[Key]*entry[T])}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background()) //nolint:gosec,nolintlint // Close calls it
 	return c
 }
 
@@ -189,6 +189,8 @@ func (e *entry[T]) lastingLocked(now time.Time) (Kept[T], error) {
 }
 
 // startLocked returns the request in progress, which it starts if necessary.
+//
+//nolint:contextcheck,nolintlint // reported here for all callers: a request outlives the one that waits for it first
 func (c *Cache[T]) startLocked(e *entry[T], request Requester[T]) (*running, error) {
 	if e.running != nil {
 		return e.running, nil

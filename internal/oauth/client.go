@@ -25,7 +25,7 @@ const (
 	maxHeader      = 64 << 10
 )
 
-// A Config says on behalf of which backend a Client sends requests.
+// A Config is the backend on behalf of which a Client sends requests.
 type Config struct {
 	// Backend is the URL of the backend's MCP endpoint, as the configuration has it.
 	Backend string

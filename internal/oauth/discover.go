@@ -278,7 +278,7 @@ func serverURLs(issuer *url.URL) []string {
 	return urls
 }
 
-// document reads a document of JSON. If there is none at the URL, it returns why.
+// document reads a document of JSON. If the URL has none, it returns why.
 func (c *Client) document(ctx context.Context, at, issuer string, doc any) (missing string, err error) {
 	r, err := c.do(ctx, message{method: http.MethodGet, url: at, issuer: issuer})
 	switch {

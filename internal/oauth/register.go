@@ -163,7 +163,7 @@ type registrationResponse struct {
 	RedirectURIs  []string       `json:"redirect_uris"`
 }
 
-// Register registers a client (RFC 7591). The error says which key of the configuration
+// Register registers a client (RFC 7591). The error names the key of the configuration that
 // helps if the server refuses it.
 func (c *Client) Register(ctx context.Context, s *Server, m ClientMetadata) (*Registration, error) {
 	if s.RegistrationEndpoint == "" {

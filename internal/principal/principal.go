@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package principal derives the name of a sender from what its credential says, by an
+// Package principal derives the name of a sender from its credential, by an
 // expression of the operator such as claims.sub. Expressions are in CEL (https://cel.dev).
 // A name is the key of everything that is kept for the sender, so an expression either
 // results in a usable name, or the credential is refused.

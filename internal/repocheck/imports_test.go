@@ -20,7 +20,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox"},
 	{"cmd/signalbox/internal/doctor"},
 	{"cmd/signalbox/internal/add", "cmd/signalbox/internal/attach", "cmd/signalbox/internal/connect"},
-	{"cmd/signalbox/internal/admin", "cmd/signalbox/internal/check", "cmd/signalbox/internal/pin", "cmd/signalbox/internal/requests", "cmd/signalbox/internal/secrets", "cmd/signalbox/internal/status", "cmd/signalbox/internal/why"},
+	{"cmd/signalbox/internal/admin", "cmd/signalbox/internal/check", "cmd/signalbox/internal/pin", "cmd/signalbox/internal/requests", "cmd/signalbox/internal/secrets", "cmd/signalbox/internal/policy", "cmd/signalbox/internal/status", "cmd/signalbox/internal/why"},
 	{"cmd/signalbox/internal/cost"},
 	{"cmd/signalbox/internal/edit", "cmd/signalbox/internal/serve", "cmd/signalbox/internal/target"},
 	{"cmd/signalbox/internal/logs"},
@@ -30,7 +30,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/command"},
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/quota", "internal/signin"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota", "internal/signin"},
 	{"internal/grant"},
 	{"server", "client", "internal/vault"},
 	{"client/internal/modern", "client/internal/legacy"},
@@ -38,7 +38,7 @@ var repoLayers = [][]string{
 	{"client/internal/call"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/oauth", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/principal"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal", "internal/policy"},
 	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring"},
 	{"internal/jsonrpc"},
 	{"mcp"},
@@ -52,7 +52,7 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
+	"internal/configfile": {"cmd/signalbox/internal/policy", "config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
 	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
 	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
 	"internal/metrics":    {"."},                                                                        // the libraries of telemetry

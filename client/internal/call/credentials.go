@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -80,9 +81,7 @@ func (s *Setup) AddCredential(header http.Header, c Credential, origin string) (
 		return nil, Because(code.AuthBackend, s.Unavailable(errOrigin, "its credential is for another origin (%.200q)", c.Origin))
 	}
 	all := make(http.Header, len(header)+len(c.Header))
-	for name, values := range header {
-		all[name] = values
-	}
+	maps.Copy(all, header)
 	for name, value := range c.Header {
 		name = http.CanonicalHeaderKey(name)
 		if err := CheckCredentialField(name); err != nil {

@@ -90,7 +90,7 @@ func (l *Launcher) spawn(command *Command) (*Child, error) {
 	errR, errW, errErr := os.Pipe()
 	cmd := exec.Command(command.Path, command.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
 	cmd.Dir = command.Dir
-	cmd.Env = environment(os.Environ(), command.Env)
+	cmd.Env = Environment(os.Environ(), command.Env)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	ownGroup(cmd)
 	quoteForBatch(cmd)
@@ -268,9 +268,9 @@ func (c *Child) exitsWithin(d time.Duration) bool {
 	}
 }
 
-// environment returns the variables of a child: those of ours that any program needs,
-// and the configured ones.
-func environment(ours, configured []string) []string {
+// Environment returns the variables of a child: those of ours that any program needs, and the
+// configured ones.
+func Environment(ours, configured []string) []string {
 	var env []string
 	for _, kv := range ours {
 		key, value, _ := strings.Cut(kv, "=")

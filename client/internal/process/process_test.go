@@ -78,7 +78,7 @@ func ended(t *testing.T) *exec.Cmd {
 // D8- own: "A process inherits only the environment variables that are configured by
 // name, and none of our secrets."
 func TestEnvironment(t *testing.T) {
-	got := environment([]string{"PATH=/bin", "SECRET=x", "HOME=/h", "LANG=() { evil; }", "path=/other", "NOVALUE"}, []string{"SECRET=mine"})
+	got := Environment([]string{"PATH=/bin", "SECRET=x", "HOME=/h", "LANG=() { evil; }", "path=/other", "NOVALUE"}, []string{"SECRET=mine"})
 	if want := []string{"PATH=/bin", "HOME=/h", "path=/other", "SECRET=mine"}; !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
@@ -95,7 +95,7 @@ func TestEnvironmentOfProxies(t *testing.T) {
 		"HTTPS_PROXY=http://proxy:3128", "no_proxy=localhost,.corp",
 		"NODE_EXTRA_CA_CERTS=/etc/ca.pem", "SSL_CERT_FILE=/home/a@b/ca.pem", "SSL_CERT_DIR=/etc/ssl", "REQUESTS_CA_BUNDLE=/etc/ca.pem", "http_proxy=mine",
 	}
-	if got := environment(ours, []string{"http_proxy=mine"}); !slices.Equal(got, want) {
+	if got := Environment(ours, []string{"http_proxy=mine"}); !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
 }

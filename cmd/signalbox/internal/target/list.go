@@ -110,7 +110,7 @@ func (l List) page(ctx context.Context, t mcp.Handler, cursor []byte) (items []j
 // summaryLength is how much of a description is shown beside the name.
 const summaryLength = 100
 
-// Summary returns the description, or the title if there is none, for one line of a table.
+// Summary returns the description, or else the title, for one line of a table.
 func (it Item) Summary() string {
 	text := it.Description
 	if text == "" {
@@ -133,19 +133,27 @@ func (NoCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result,
 // Extension returns none.
 func (NoCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
+// AwaitLists waits until the lists of all backends are known, or have failed.
+func (t *Target) AwaitLists(ctx context.Context) error {
+	for _, l := range []List{ToolList(), PromptList(), ResourceList(), TemplateList()} {
+		req, err := NewRequest(l.method, []byte("{}"))
+		if err != nil {
+			return err
+		}
+		req.Client.Capabilities = nil // the lists for all clients
+		if _, err := t.Serve(ctx, req, NoCaller{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Explain explains a name once the lists of all backends are known, or have failed: the
 // first page of each list waits for the backends.
 func (t *Target) Explain(ctx context.Context, name string) (*signalbox.Explanation, error) {
 	t.Status = nil // without warnings: the explanation has those about the name
-	for _, l := range []List{ToolList(), PromptList(), ResourceList(), TemplateList()} {
-		req, err := NewRequest(l.method, []byte("{}"))
-		if err != nil {
-			return nil, err
-		}
-		req.Client.Capabilities = nil // the lists for all clients
-		if _, err := t.Serve(ctx, req, NoCaller{}); err != nil {
-			return nil, err
-		}
+	if err := t.AwaitLists(ctx); err != nil {
+		return nil, err
 	}
-	return t.explain(name, t.Profile), nil
+	return t.Gateway.Explain(name, t.Profile), nil
 }

@@ -78,7 +78,7 @@ type Target struct {
 	// ToolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	ToolBackends func(context.Context) (map[string]string, error)
 
-	explain func(name, profile string) *signalbox.Explanation // nil unless Started
+	Gateway *signalbox.Gateway // nil unless Started
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -147,7 +147,7 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 			return &s, nil
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
-		explain:      gw.Explain,
+		Gateway:      gw,
 		close:        gw.Close,
 	}
 	t.only(f.Profile)

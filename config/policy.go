@@ -1,0 +1,238 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
+)
+
+// Policy decides which callers may use which item, and see it. The zero value is no policy: all
+// may use everything.
+type Policy struct {
+	// Otherwise is the outcome for what no rule decides. A policy has one.
+	Otherwise PolicyOutcome `json:"otherwise"`
+	// Rules are the rules; their order makes no difference.
+	Rules []PolicyRule `json:"rules"`
+	// DryRun records what the policy would refuse, and refuses nothing.
+	DryRun bool `json:"dryRun"`
+}
+
+// PolicyOutcome is an outcome of a policy.
+type PolicyOutcome string
+
+const (
+	// PolicyAllow allows.
+	PolicyAllow PolicyOutcome = "allow"
+	// PolicyDeny denies.
+	PolicyDeny PolicyOutcome = "deny"
+)
+
+// PolicyRule is a rule of a policy. It has exactly one of Allow, Deny and Needs. Expressions are
+// CEL; docs/identity.md lists the variables.
+type PolicyRule struct {
+	// Name is shown to clients that the rule refuses.
+	Name string `json:"name"`
+	// Allow and Deny are the expressions of rules that allow and that deny.
+	Allow string `json:"allow"`
+	Deny  string `json:"deny"`
+	// Needs are the scopes that a caller needs.
+	Needs []string `json:"needs"`
+	// When is a condition of the rule.
+	When string `json:"when"`
+	// On are patterns of the items that the rule is about, by the names that clients see, or
+	// by URI. Nil is all.
+	On []string `json:"on"`
+}
+
+// IsZero reports whether there is no policy.
+func (p *Policy) IsZero() bool { return p.Otherwise == "" && p.Rules == nil && !p.DryRun }
+
+// policyKey is the key of the policy.
+const policyKey = "policy"
+
+func policyKeys() []key {
+	return []key{
+		// Required, so that a file states what it leaves open.
+		{"otherwise", oneOf(string(PolicyAllow), string(PolicyDeny)), "", "What holds for what no rule decides: allow or deny. A policy must have it."},
+		{"rules", listOf(policyRule()), "", "The rules. Their order makes no difference."},
+		// A policy for a team is tried on its calls first.
+		{"dryRun", boolean(), "", "Decide and record what would be refused, but refuse and hide nothing."},
+	}
+}
+
+func policyRuleKeys() []key {
+	return []key{
+		{"name", text(), "", "The name of the rule, which clients that it refuses are shown."},
+		// Not expanded: a variable of the environment must not become a part of an expression.
+		{"allow", text(), "", "A CEL expression. If it is true, the call is allowed, unless another rule denies it or needs more scopes."},
+		{"deny", text(), "", "A CEL expression. If it is true or fails, the call is denied, whatever the other rules are."},
+		{"needs", listOf(text()), "", "Scopes that the caller must have. A call that would be allowed with them is answered with a challenge for them."},
+		{"when", text(), "", "A CEL expression, the condition of the rule."},
+		{"on", listOf(text()), "", "The items that the rule is about: tools and prompts by the names that clients see, resources by URI. An asterisk matches any characters. Without it, the rule is about all items."},
+	}
+}
+
+func policyRule() form { return object(policyRuleKeys(), nil) }
+
+// policyForm is the form of policy. It requires "otherwise".
+func policyForm() form {
+	f := object(policyKeys(), nil)
+	read := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		read(r, n, p, into)
+		if _, found := n.Member("otherwise"); !found && n.Kind == configfile.Mapping && !r.hasOrMeant(p, p.key("otherwise")) {
+			r.reject(p, `write "otherwise: deny", or allow`, `%q does not specify what holds for what no rule decides`, p.name)
+		}
+	}
+	return f
+}
+
+// Compiled returns the rules in the form of package policy.
+func (p *Policy) compiled() []policy.Rule {
+	rules := make([]policy.Rule, len(p.Rules))
+	for i := range p.Rules {
+		rules[i] = policy.Rule(p.Rules[i])
+	}
+	return rules
+}
+
+// Compile compiles the rules. failed is called for each rule that fails when it is evaluated,
+// and may be nil.
+func (p *Policy) Compile(failed func(rule string, why policy.Failure)) (*policy.Policy, error) {
+	return policy.Compile(p.compiled(), policy.Options{Allow: p.Otherwise == PolicyAllow, Failed: failed})
+}
+
+func checkPolicy(c *Config, r *reader) {
+	p := place{}.key(policyKey)
+	if c.Policy.IsZero() || r.has(p) {
+		return
+	}
+	if c.Policy.Otherwise == "" && !r.hasOrMeant(p.key("otherwise")) {
+		r.report(p, `set it to "deny" or "allow"`, `%q does not specify what holds for what no rule decides`, p.name)
+	}
+	checkWord(r, p.key("otherwise"), c.Policy.Otherwise, PolicyAllow, PolicyDeny)
+	rules := p.key("rules")
+	if r.has(rules) {
+		return
+	}
+	compiled, err := c.Policy.Compile(nil)
+	if problems, ok := errors.AsType[policy.Errors](err); ok {
+		for _, problem := range problems {
+			reportRule(c, problem, rules.item(problem.Rule), r)
+		}
+		return
+	}
+	for i := range c.Policy.Rules {
+		rule, at := &c.Policy.Rules[i], rules.item(i)
+		if compiled != nil && compiled.ReadsClient(i) {
+			r.note(at, "", `the rule %q decides by request.client, which a client may set to anything`, rule.Name)
+		}
+		checkTwice(rule.On, at.key("on"), r)
+		for k, pattern := range rule.On {
+			if !c.mayHaveName(pattern) {
+				r.note(at.key("on").item(k), "", "%.80q matches no item: no server has names that begin like this", pattern)
+			}
+		}
+	}
+}
+
+// reportRule reports a mistake in a rule, in an expression at the place in the file.
+func reportRule(c *Config, problem *policy.Error, at place, r *reader) {
+	if r.has(at) {
+		return
+	}
+	switch problem.Field {
+	case "":
+		if r.hasOrMeant(at.key("name"), at.key("allow"), at.key("deny"), at.key("needs")) {
+			return
+		}
+	case "needs", "on":
+		if at = at.key(problem.Field); problem.Index >= 0 {
+			at = at.item(problem.Index)
+		}
+	default:
+		at = at.key(problem.Field)
+	}
+	if r.has(at) {
+		return
+	}
+	if problem.Line == 0 {
+		r.report(at, "", "%q: %s", at.name, problem.Text)
+		return
+	}
+	rule := &c.Policy.Rules[problem.Rule]
+	text := map[string]string{"allow": rule.Allow, "deny": rule.Deny, "when": rule.When}[problem.Field]
+	if exact, ok := r.within(at, text, problem.Line, problem.Column); ok {
+		r.report(at.withAt(exact), "", "%q: %s", at.name, problem.Text)
+		return
+	}
+	r.report(at, "", "%q, line %d column %d of the expression: %s", at.name, problem.Line, problem.Column, problem.Text)
+}
+
+// within returns the position in the file of a place in a text, if the file has the text as it
+// is: without escapes, and not folded.
+func (r *reader) within(p place, text string, line, column int) (configfile.Position, bool) {
+	at, known := r.positions[p.path]
+	lines := strings.Split(r.source, "\n")
+	if !known || at.Line > len(lines) {
+		return at, false
+	}
+	parts := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if line > len(parts) {
+		return at, false
+	}
+	if len(parts) == 1 {
+		rest := []rune(lines[at.Line-1])
+		for _, quote := range []int{0, 1} {
+			if from := at.Column - 1 + quote; from <= len(rest) && strings.HasPrefix(string(rest[from:]), parts[0]) {
+				return configfile.Position{Line: at.Line, Column: at.Column + quote + column - 1}, true
+			}
+		}
+	}
+	// A block: its lines have one indentation.
+	for first := at.Line; first < min(len(lines), at.Line+2); first++ {
+		indent := -1
+		for k, part := range parts {
+			if first+k >= len(lines) {
+				return at, false
+			}
+			full := strings.TrimRight(lines[first+k], "\r")
+			rest := len(full) - len(part)
+			if rest < 0 || full[rest:] != part || strings.TrimLeft(full[:rest], " ") != "" || indent >= 0 && part != "" && rest != indent {
+				indent = -1
+				break
+			}
+			if part != "" {
+				indent = rest
+			}
+		}
+		if indent >= 0 {
+			return configfile.Position{Line: first + line, Column: indent + column}, true
+		}
+	}
+	return at, false
+}
+
+// mayHaveName reports whether some item may have a name or URI that a pattern matches.
+func (c *Config) mayHaveName(pattern string) bool {
+	head, _, wild := strings.Cut(pattern, "*")
+	if strings.Contains(head, ":") || head == "" {
+		return true // a URI, or anything
+	}
+	return slices.ContainsFunc(c.Servers, func(s Backend) bool {
+		for _, renamed := range s.Rename {
+			if strings.HasPrefix(renamed, head) {
+				return true
+			}
+		}
+		prefix := s.NamePrefix()
+		return strings.HasPrefix(head, prefix) || wild && strings.HasPrefix(prefix, head)
+	})
+}

@@ -1,0 +1,452 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Value is the value of a rule, or of its parts.
+type Value uint8
+
+// The values. Unknown is one that depends on what is not known yet.
+const (
+	False Value = iota
+	True
+	Failed
+	Unknown
+)
+
+// String returns "false", "true", "failed" or "unknown".
+func (v Value) String() string { return [...]string{"false", "true", "failed", "unknown"}[v] }
+
+func valueOf(b bool) Value {
+	if b {
+		return True
+	}
+	return False
+}
+
+// and returns the value of a rule of two parts: false if one of them is, whatever the other is.
+func (v Value) and(w Value) Value {
+	switch {
+	case v == False || w == False:
+		return False
+	case v == Unknown || w == Unknown:
+		return Unknown
+	case v == Failed || w == Failed:
+		return Failed
+	default:
+		return True
+	}
+}
+
+// Effect is the outcome of a policy.
+type Effect uint8
+
+// The outcomes.
+const (
+	Denied Effect = iota
+	Needs         // scopes that the principal lacks
+	Allowed
+	Open // in a Verdict only: it depends on the call
+)
+
+// String returns "denied", "needs", "allowed" or "open".
+func (e Effect) String() string { return [...]string{"denied", "needs", "allowed", "open"}[e] }
+
+// A Decision is the outcome about one call, or about all calls of an item.
+type Decision struct {
+	Effect Effect
+
+	// Rule is the name of the rule that decided, the first one in the order of the policy if
+	// there are several, or Otherwise.
+	Rule string
+
+	// Scopes are those that the principal lacks, sorted, for the effect Needs.
+	Scopes []string
+}
+
+// A Verdict is the decision about an item for all calls of a class of subjects. Its Effect is
+// Denied if every call is denied, and then the item is hidden.
+type Verdict struct {
+	Decision
+
+	// method is that for which values are.
+	method string
+
+	// values are those of the rules, in their order, if the effect is Open.
+	values []Value
+}
+
+// Hidden reports whether the item is not listed.
+func (v *Verdict) Hidden() bool { return v.Effect == Denied }
+
+// A Call is what is known of a request besides its sender and the item.
+type Call struct {
+	Method string
+
+	// URI is the one that is read through a template. HasURI reports that it is known.
+	URI    string
+	HasURI bool
+
+	// Args are the arguments as they are dispatched, an object of JSON. Nil is no arguments.
+	Args []byte
+}
+
+// Method returns the method by which items of a kind are called.
+func Method(kind string) string {
+	switch kind {
+	case Tool:
+		return "tools/call"
+	case Prompt:
+		return "prompts/get"
+	default:
+		return "resources/read"
+	}
+}
+
+// List returns the decision about the calls of an item, whatever their arguments are, and the
+// URI that is read through a template.
+func (p *Policy) List(s *Subject, it *Item) Verdict {
+	in := newInput(s, it)
+	defer in.release()
+	in.method = types.String(Method(it.kind))
+	in.unknown = readsArgs
+	if it.kind == Template {
+		in.unknown |= readsURI
+	}
+	var few [32]Value
+	values := few[:0]
+	for i := range p.rules {
+		v, _ := p.evaluate(&p.rules[i], in)
+		values = append(values, v)
+	}
+	d := p.combine(s, values)
+	v := Verdict{Decision: d, method: Method(it.kind)}
+	if d.Effect == Open {
+		v.values = slices.Clone(values)
+	}
+	return v
+}
+
+// Decide returns the decision about one call. known may be the Verdict about the item for
+// subjects of this class, or nil; rules that it has decided are not evaluated again.
+func (p *Policy) Decide(s *Subject, it *Item, call *Call, known *Verdict) Decision {
+	if known != nil && p.byMethod && known.method != call.Method {
+		known = nil
+	}
+	if known != nil && known.Effect != Open {
+		return known.Decision
+	}
+	in := newInput(s, it)
+	defer in.release()
+	in.setCall(call)
+	var few [32]Value
+	values := few[:0]
+	for i := range p.rules {
+		if known != nil && known.values[i] != Unknown {
+			values = append(values, known.values[i])
+			continue
+		}
+		v, _ := p.evaluate(&p.rules[i], in)
+		if v == Unknown {
+			p.note(&p.rules[i], FailedUnknown)
+			v = Failed
+		}
+		values = append(values, v)
+	}
+	return p.combine(s, values)
+}
+
+// combine returns the outcome of the rules. It is Open if some are unknown and matter.
+func (p *Policy) combine(s *Subject, values []Value) Decision {
+	var missing []string
+	grantedBy, neededBy := "", ""
+	open, mayAllow := false, false
+	if p.otherwise {
+		grantedBy = Otherwise
+	}
+	for i, v := range values {
+		r := &p.rules[i]
+		switch {
+		case v == False:
+		case r.kind == deny && v != Unknown:
+			return Decision{Effect: Denied, Rule: r.name}
+		case r.kind == deny:
+			open = true
+		case r.kind == allow && v == True:
+			if grantedBy == "" || grantedBy == Otherwise {
+				grantedBy = r.name
+			}
+		case r.kind == allow:
+			mayAllow = mayAllow || v == Unknown
+		case !s.lacks(r.scopes):
+		case v == Unknown:
+			open = true
+		default:
+			if neededBy == "" {
+				neededBy = r.name
+			}
+			missing = s.appendLacking(missing, r.scopes)
+		}
+	}
+	switch {
+	case grantedBy == "" && !mayAllow:
+		return Decision{Effect: Denied, Rule: Otherwise}
+	case open || grantedBy == "":
+		return Decision{Effect: Open}
+	case len(missing) > 0:
+		slices.Sort(missing)
+		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(missing)}
+	default:
+		return Decision{Effect: Allowed, Rule: grantedBy}
+	}
+}
+
+func (s *Subject) lacks(scopes []string) bool {
+	return slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(s.granted, scope) })
+}
+
+func (s *Subject) appendLacking(to, scopes []string) []string {
+	for _, scope := range scopes {
+		if !slices.Contains(s.granted, scope) {
+			to = append(to, scope)
+		}
+	}
+	return to
+}
+
+// evaluate returns the value of a rule, and the error if it failed.
+func (p *Policy) evaluate(r *rule, in *input) (Value, error) {
+	v := matchAny(r.on, in.item, in.uriText, in.unknown&readsURI == 0)
+	var failed error
+	for i := range r.terms {
+		if v == False {
+			return False, nil
+		}
+		w, err := r.terms[i].evaluate(in)
+		if err != nil {
+			failed = err
+		}
+		v = v.and(w)
+	}
+	if v != Failed {
+		return v, nil
+	}
+	p.note(r, failureOf(failed))
+	return v, failed
+}
+
+func (p *Policy) note(r *rule, why Failure) {
+	if p.failed != nil {
+		p.failed(r.name, why)
+	}
+}
+
+// The errors are the errors of values that rules read and that could not be decoded.
+var (
+	errArguments  = errors.New(string(FailedArguments))
+	errItem       = errors.New(string(FailedItem))
+	errUnknownURI = errors.New(string(FailedUnknown))
+	errClaims     = errors.New("the claims cannot be read exactly")
+)
+
+func (t *term) evaluate(in *input) (Value, error) {
+	if t.reads&readsArgs != 0 && in.unknown&readsArgs == 0 && !in.readArgs() {
+		return Failed, errArguments
+	}
+	switch {
+	case t.reads&in.item.invalid != 0:
+		return Failed, errItem
+	case t.reads&in.subject.invalid != 0:
+		return Failed, errClaims
+	}
+	program := t.program
+	if t.cheap != nil && in.isSmall() {
+		program = t.cheap
+	}
+	out, _, err := program.Eval(in)
+	switch out := out.(type) {
+	case types.Bool:
+		if err == nil {
+			return valueOf(bool(out)), nil
+		}
+	case *types.Unknown:
+		return Unknown, nil
+	}
+	if err == nil {
+		err = errors.New("its value is not a bool")
+	}
+	if isCost(err) && t.reads&in.unknown != 0 {
+		return Unknown, err // with what is unknown, less may be evaluated
+	}
+	return Failed, err
+}
+
+func isCost(err error) bool {
+	cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	return ok && cancelled.Cause == interpreter.CostLimitExceeded
+}
+
+// failureOf classifies an error. Its text may quote arguments and claims.
+func failureOf(err error) Failure {
+	switch {
+	case err == nil:
+		return FailedOther
+	case errors.Is(err, errArguments):
+		return FailedArguments
+	case errors.Is(err, errItem):
+		return FailedItem
+	case isCost(err):
+		return FailedCost
+	case strings.Contains(err.Error(), "no such key"):
+		return FailedMissing
+	default:
+		return FailedOther
+	}
+}
+
+// input resolves the variables of expressions. It is a [cel.PartialVars].
+type input struct {
+	subject *Subject
+	item    *Item
+	method  ref.Val
+	uri     ref.Val
+	uriText string
+	args    ref.Val
+	raw     []byte
+	decoded bool
+	unknown reads
+}
+
+var (
+	inputs = sync.Pool{New: func() any { return new(input) }} //nolint:gochecknoglobals // a pool
+
+	//nolint:gochecknoglobals // constants
+	unknownArgs, unknownURI, unknownBoth = []*cel.AttributePatternType{cel.AttributePattern(varArgs)},
+		[]*cel.AttributePatternType{cel.AttributePattern(varURI)},
+		[]*cel.AttributePatternType{cel.AttributePattern(varArgs), cel.AttributePattern(varURI)}
+
+	noArgs = emptyMap() //nolint:gochecknoglobals // a constant
+)
+
+func newInput(s *Subject, it *Item) *input {
+	in, _ := inputs.Get().(*input)
+	*in = input{subject: s, item: it, uri: it.uri, uriText: it.name}
+	return in
+}
+
+func (in *input) release() {
+	*in = input{}
+	inputs.Put(in)
+}
+
+func (in *input) setCall(call *Call) {
+	in.method, in.raw = types.String(call.Method), call.Args
+	if in.item.kind != Template {
+		return
+	}
+	if !call.HasURI {
+		in.unknown |= readsURI
+		return
+	}
+	in.uri, in.uriText = types.String(call.URI), call.URI
+}
+
+// readArgs decodes the arguments when a rule reads them first. It reports false if they cannot
+// be decoded.
+func (in *input) readArgs() bool {
+	if in.decoded {
+		return in.args != nil
+	}
+	in.decoded = true
+	if in.raw == nil {
+		in.args = noArgs
+		return true
+	}
+	if v, err := decode(in.raw); err == nil {
+		in.args = v
+	}
+	return in.args != nil
+}
+
+// isSmall reports whether all that an expression can read is small.
+func (in *input) isSmall() bool {
+	return in.subject.small && in.item.small && len(in.uriText) <= small && len(in.raw) <= small
+}
+
+// Parent returns nil: all variables are here.
+func (in *input) Parent() cel.Activation { return nil }
+
+// AsPartialActivation reports whether something is unknown.
+func (in *input) AsPartialActivation() (interpreter.PartialActivation, bool) {
+	return in, in.unknown != 0
+}
+
+// UnknownAttributePatterns returns the variables that are unknown.
+func (in *input) UnknownAttributePatterns() []*cel.AttributePatternType {
+	switch in.unknown {
+	case readsArgs:
+		return unknownArgs
+	case readsURI:
+		return unknownURI
+	case readsArgs | readsURI:
+		return unknownBoth
+	default:
+		return nil
+	}
+}
+
+// ResolveName returns the value of a variable.
+func (in *input) ResolveName(name string) (any, bool) {
+	switch name {
+	case varName:
+		return in.subject.name, true
+	case varIssuer:
+		return in.subject.issuer, true
+	case varSubject:
+		return in.subject.subject, true
+	case varVia:
+		return in.subject.via, true
+	case varScopes:
+		return in.subject.scopes, true
+	case varClaims:
+		return in.subject.claims, true
+	case varKind:
+		return in.item.kindVal, true
+	case varBackend:
+		return in.item.backend, true
+	case varItemName:
+		return in.item.nameVal, true
+	case varOwn:
+		return in.item.own, true
+	case varURI:
+		return in.uri, true
+	case varAnnotations:
+		return in.item.annotations, true
+	case varTags:
+		return in.item.tags, true
+	case varArgs:
+		return in.args, in.args != nil
+	case varMethod:
+		return in.method, true
+	case varEra:
+		return in.subject.era, true
+	case varClientName:
+		return in.subject.clientName, true
+	case varClientVersion:
+		return in.subject.clientVersion, true
+	default:
+		return nil, false
+	}
+}
