@@ -6,6 +6,7 @@ package grant
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/vault"
@@ -174,6 +175,10 @@ func (s *Source) look(ctx context.Context, principal string) error {
 	defer s.mu.Unlock()
 	defer close(r.done)
 	h.looking = nil
+	if err != nil && h.grant != nil { // it is used from memory
+		s.cfg.Logger.WarnContext(ctx, "the grants of users cannot be read", slog.String("backend", s.cfg.Backend), slog.Any("error", err))
+		return nil
+	}
 	if err != nil {
 		h.looked = time.Time{}
 		r.err = &Error{"the grants of users cannot be read: ask the operator of the gateway", fmt.Errorf("read the grants for %s: %w", s.cfg.Backend, err)}
@@ -213,7 +218,7 @@ func (s *Source) isUsable(g *vault.Grant) bool {
 		(s.cfg.Resource == "" && g.Resource != "" || s.cfg.Resource == g.Resource || s.cfg.Resource == NoResource && g.Resource == "")
 }
 
-// adoptLocked makes a grant the one in use; nil is none.
+// adoptLocked makes a grant the one in use, or nil for no grant.
 func (s *Source) adoptLocked(h *holder, g *vault.Grant) {
 	before := h.grant
 	h.grant, h.unsaved = g, false

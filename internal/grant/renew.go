@@ -299,6 +299,12 @@ func (s *Source) server(ctx context.Context, issuer string) (*oauth.Server, erro
 		return found.Server, nil
 	case known.Server != nil && now.Before(known.until):
 		return known.Server, nil
+	case s.cfg.FixedEndpoints: // without metadata
+		d, err := s.discover(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return d.Server, nil
 	}
 	srv, err := s.cfg.OAuth.Server(ctx, issuer, true)
 	if err != nil {
@@ -308,7 +314,7 @@ func (s *Source) server(ctx context.Context, issuer string) (*oauth.Server, erro
 	return srv, nil
 }
 
-// maxServers bounds the authorization servers of a backend of which metadata is kept.
+// maxServers bounds the kept metadata of authorization servers of a backend.
 const maxServers = 100
 
 func (s *Source) keepServer(srv *oauth.Server, until time.Time) {
@@ -321,7 +327,7 @@ func (s *Source) keepServer(srv *oauth.Server, until time.Time) {
 }
 
 // clientOf returns the client with an id at an authorization server: the configured one, the one
-// with a metadata document, or one that was registered. It is nil if there is none with the id.
+// with a metadata document, or a registered one. The result is nil for an unknown id.
 func (s *Source) clientOf(ctx context.Context, srv *oauth.Server, id string) (*oauth.Registration, error) {
 	switch id {
 	case s.cfg.Client.ClientID:
@@ -386,8 +392,12 @@ func (s *Source) discover(ctx context.Context) (*oauth.Discovery, error) {
 	}
 	s.mu.Lock()
 	found, challenge := s.found, s.challenge
+	isKnown := found != nil && time.Now().Before(found.Until)
+	if !isKnown {
+		s.tried = time.Now()
+	}
 	s.mu.Unlock()
-	if found != nil && time.Now().Before(found.Until) {
+	if isKnown {
 		return found, nil
 	}
 	held, err := s.issuers(ctx)
@@ -399,7 +409,7 @@ func (s *Source) discover(ctx context.Context) (*oauth.Discovery, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.found, s.foundAt = found, time.Now()
+	s.found = found
 	s.mu.Unlock()
 	s.keepServer(found.Server, found.Until)
 	return found, nil
@@ -427,11 +437,18 @@ func (s *Source) issuers(ctx context.Context) ([]string, error) {
 	return issuers, nil
 }
 
-// forget has the authorization server found again, unless it was found just now.
-func (s *Source) forget() {
+// rediscover finds the authorization server again because the backend refuses tokens, at most
+// every 30 seconds.
+func (s *Source) rediscover(ctx context.Context) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.foundAt) >= rediscover {
-		s.found = nil
+	if time.Since(s.tried) < rediscoverInterval {
+		s.mu.Unlock()
+		return
+	}
+	s.found = nil
+	s.mu.Unlock()
+	if _, err := s.discover(ctx); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "the authorization server of a backend that refuses tokens was not found",
+			slog.String("backend", s.cfg.Backend), slog.Any("error", err))
 	}
 }

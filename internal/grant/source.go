@@ -34,6 +34,9 @@ type SourceConfig struct {
 	// Issuer is the pinned authorization server, or "".
 	Issuer string
 
+	// FixedEndpoints is that of the configuration of OAuth.
+	FixedEndpoints bool
+
 	// Client is the configured client, or zero. If its Issuer is "", it belongs to the first
 	// authorization server that it is used with, and is not presented to any other.
 	Client oauth.Registration
@@ -51,7 +54,7 @@ type SourceConfig struct {
 	Anonymous bool
 
 	// Optional is whether requests without a grant are sent without a credential until the
-	// backend has refused one: for a backend of which it is not known that it requires any.
+	// backend has refused one: for a backend that may not require any.
 	Optional bool
 
 	// Logger may be nil.
@@ -82,15 +85,15 @@ const (
 
 // Limits of a Source.
 const (
-	maxHolders    = 10_000           // principals of which a grant is in memory
-	lookInterval  = time.Second      // between two reads of a grant in use, for changes by other processes
-	waitBelow     = 5 * time.Second  // a token that ends sooner is renewed before it is used
-	minMargin     = 30 * time.Second // the life that is left when a token is renewed: a tenth,
-	maxMargin     = 5 * time.Minute  // within these bounds
-	refusedFor    = time.Minute      // a new token that the backend refuses is not sent again for this long
-	rediscover    = 30 * time.Second // between two discoveries because of refusals
-	maxStepItems  = 64               // items of a principal with step-ups
-	maxClientAnew = 10 * time.Minute // between two registrations of a client that the server does not know
+	maxHolders         = 10_000           // principals with a grant in memory
+	lookInterval       = time.Second      // between two reads of a grant in use, for changes by other processes
+	waitBelow          = 5 * time.Second  // a token that ends sooner is renewed before it is used
+	minMargin          = 30 * time.Second // the life that is left when a token is renewed: a tenth,
+	maxMargin          = 5 * time.Minute  // within these bounds
+	refusedFor         = time.Minute      // a new token that the backend refuses is not sent again for this long
+	rediscoverInterval = 30 * time.Second // between two discoveries because of refusals
+	maxStepItems       = 64               // items of a principal with step-ups
+	maxClientAnew      = 10 * time.Minute // between two registrations of a client that the server does not know
 )
 
 // Source is the client.Credentials of one backend with the grants of those who send the requests:
@@ -116,8 +119,8 @@ type Source struct {
 	challenge oauth.Bearer       // of the last 401
 	isAsked   bool               // there was one
 	found     *oauth.Discovery   // nil if it must be found again
-	foundAt   time.Time
-	servers   map[string]server // by issuer
+	tried     time.Time          // the last discovery
+	servers   map[string]server  // by issuer
 	anew      map[string]time.Time
 	watched   int  // holders with watchers
 	polling   bool // for them
@@ -365,12 +368,7 @@ func (s *Source) unauthorized(ctx context.Context, principal string, sent uint64
 // refusedAnyway returns the *Missing of a token that the backend refuses although it is new. The
 // backend may have moved to another authorization server.
 func (s *Source) refusedAnyway(ctx context.Context, h *holder, sent uint64) error {
-	s.forget()
-	d, err := s.discover(ctx)
-	if err != nil {
-		s.cfg.Logger.WarnContext(ctx, "the authorization server of a backend that refuses tokens was not found",
-			slog.String("backend", s.cfg.Backend), slog.Any("error", err))
-	}
+	s.rediscover(ctx)
 	s.mu.Lock()
 	if h.serial != sent { // signed in meanwhile
 		s.mu.Unlock()
@@ -381,11 +379,12 @@ func (s *Source) refusedAnyway(ctx context.Context, h *holder, sent uint64) erro
 		return s.missingLocked(h)
 	}
 	h.refused, h.refusedAt = sent, time.Now()
-	m := s.refusedLocked(h)
-	s.mu.Unlock()
-	if d != nil {
-		s.noteIssuer(ctx, h, m.Issuer, d.Server.Issuer)
+	m, now := s.refusedLocked(h), h.grant.Issuer
+	if s.found != nil {
+		now = s.found.Server.Issuer
 	}
+	s.mu.Unlock()
+	s.noteIssuer(ctx, h, m.Issuer, now)
 	return m
 }
 

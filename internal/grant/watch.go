@@ -50,7 +50,8 @@ func (s *Source) Watch(ctx context.Context, principal string) <-chan struct{} {
 // pollInterval is the time between two reads of the grants that are watched.
 const pollInterval = 500 * time.Millisecond
 
-// poll reads the grants that are watched until none is. It reads for a tenth of the time at most.
+// poll reads the grants that are watched, and ends when there are no more watches. It reads for a
+// tenth of the time at most.
 func (s *Source) poll() {
 	for wait := pollInterval; backoff.Sleep(s.ctx, wait); {
 		began := time.Now()
