@@ -101,7 +101,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
+	if item.isUsers() {
+		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
+	} else {
+		by.backend, res, err = item.forward(ctx, own, req, caller)
+	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
@@ -127,7 +131,11 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if err := g.charge(ctx, req, l.name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardAs(ctx, item, f.field, req, caller)
+	if item.isUsers() {
+		by.backend, res, err = g.forwardAs(ctx, item, f.field, req, caller)
+	} else {
+		by.backend, res, err = item.forward(ctx, f.field, req, caller)
+	}
 	return by, res, err
 }
 

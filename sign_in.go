@@ -141,7 +141,7 @@ func (g *Gateway) openVault() (*vault.Vault, error) {
 }
 
 // userCredentials are those of a backend that is called as the user of each request. Without
-// authentication there is one user, whose principal is "".
+// authentication there is one user, with the principal "".
 type userCredentials struct {
 	g          *Gateway
 	srv        *config.Backend
@@ -324,6 +324,16 @@ func (c *userCredentials) close() {
 	if source != nil {
 		source.Close()
 	}
+}
+
+// isUsers reports whether the backend of an item may be called as the user of a request.
+func (a admitted) isUsers() bool {
+	b, ok := a.backendOf(a.entry)
+	if !ok {
+		return false
+	}
+	_, ok = b.access.(*userCredentials)
+	return ok
 }
 
 // forwardAs is admitted.forward for a backend that may be called as the user of the request: a user

@@ -96,7 +96,7 @@ const (
 	maxClientAnew      = 10 * time.Minute // between two registrations of a client that the server does not know
 )
 
-// Source is the client.Credentials of one backend with the grants of those who send the requests:
+// Source is the client.Credentials of one backend with the grants of the senders of requests:
 // each principal has one of its own, from a sign-in. Grants are in a vault.Vault, and are renewed
 // when a tenth of the life of the access token is left, once for all requests and processes.
 //

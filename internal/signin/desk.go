@@ -122,14 +122,14 @@ type pending struct {
 	cancel  context.CancelFunc
 	turn    chan struct{} // a lock of Prepare, of capacity 1
 
-	scopes  []string
-	signIn  *grant.SignIn // nil until a page is shown, and after a response
-	cookie  [32]byte      // the digest of the secret of the browser that has begun
-	isBegun bool          // there is a cookie
-	waiting int           // calls
-	try     *try          // the current one
-	isEnded bool
-	told    map[*mcp.Scope]bool
+	scopes   []string
+	signIn   *grant.SignIn // nil until a page is shown, and after a response
+	cookie   [32]byte      // the digest of the secret of the browser that has begun
+	isBegun  bool          // there is a cookie
+	waiting  int           // calls
+	try      *try          // the current one
+	isEnded  bool
+	notified map[*mcp.Scope]bool
 }
 
 // try is one try of the user to sign in. A refusal ends it and not the pending.
@@ -192,7 +192,7 @@ func (d *Desk) Close() {
 // HasPages reports whether users can sign in with a browser.
 func (d *Desk) HasPages() bool { return d.cfg.Open != nil }
 
-// begin returns the pending of a principal at a backend, which it makes if there is none.
+// begin returns the pending of a principal at a backend, which it makes unless there is one.
 func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source) (*pending, error) {
 	own := owner{m.Principal, m.Backend}
 	if p := d.join(own, m.Scopes); p != nil {
@@ -345,8 +345,8 @@ func (d *Desk) end(p *pending, how outcome) {
 	if d.byID[p.id] == p {
 		d.removeLocked(p)
 	}
-	scopes := p.told
-	p.told = nil
+	scopes := p.notified
+	p.notified = nil
 	d.mu.Unlock()
 	if p.cancel != nil {
 		p.cancel()
@@ -354,7 +354,7 @@ func (d *Desk) end(p *pending, how outcome) {
 	p.release()
 	if how == done {
 		d.event(context.Background(), Event{Kind: Done, Principal: p.principal, Backend: p.backend})
-		d.tell(p, scopes)
+		d.notify(p, scopes)
 	} else if d.ctx.Err() == nil {
 		d.event(context.Background(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Detail: "expired"})
 	}
@@ -413,35 +413,35 @@ func (d *Desk) wait(ctx context.Context, p *pending, most time.Duration, tick fu
 	}
 }
 
-// tellLater has a session told when a pending is done.
-func (d *Desk) tellLater(p *pending, scope *mcp.Scope) {
+// notifyLater has a session notified when a pending is done.
+func (d *Desk) notifyLater(p *pending, scope *mcp.Scope) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if scope == nil || scope.Unrelated() == nil || p.isEnded || len(p.told) >= maxTold {
+	if scope == nil || scope.Unrelated() == nil || p.isEnded || len(p.notified) >= maxNotified {
 		return
 	}
-	if p.told == nil {
-		p.told = make(map[*mcp.Scope]bool)
+	if p.notified == nil {
+		p.notified = make(map[*mcp.Scope]bool)
 	}
-	p.told[scope] = true
+	p.notified[scope] = true
 }
 
-// maxTold bounds the sessions that are told when a pending is done.
-const maxTold = 64
+// maxNotified bounds the sessions that are notified when a pending is done.
+const maxNotified = 64
 
-// tellTimeout bounds the time to tell one session.
-const tellTimeout = 10 * time.Second
+// notifyTimeout bounds the time to notify one session.
+const notifyTimeout = 10 * time.Second
 
-// tell tells sessions that a pending is done.
-func (d *Desk) tell(p *pending, scopes map[*mcp.Scope]bool) {
+// notify notifies sessions that a pending is done.
+func (d *Desk) notify(p *pending, scopes map[*mcp.Scope]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return
 	}
 	for scope := range scopes {
-		d.wg.Go(func() { // ends within tellTimeout, or with Close, which waits for it
-			ctx, cancel := context.WithTimeout(d.ctx, tellTimeout)
+		d.wg.Go(func() { // ends within notifyTimeout, or with Close, which waits for it
+			ctx, cancel := context.WithTimeout(d.ctx, notifyTimeout)
 			defer cancel()
 			_ = scope.Unrelated().Notify(ctx, completion(p)) // a convenience: the client may be gone
 		})

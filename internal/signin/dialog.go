@@ -84,7 +84,7 @@ func (h *Handler) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 				return res, err
 			}
 		default:
-			return h.tell(req, p, textFor(p, missing))
+			return h.answer(req, p, textFor(p, missing))
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (h *Handler) resume(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	switch h.wait(ctx, req, caller, p, DefaultModernWait) {
 	case refused:
-		res, err = h.tell(req, p, refusedText(p))
+		res, err = h.answer(req, p, refusedText(p))
 		return res, err, true
 	default:
 		return nil, context.Cause(ctx), ctx.Err() != nil
@@ -219,7 +219,7 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 		_ = caller.Notify(ctx, completion(p)) // a convenience: an error changes nothing
 		return nil, nil, true
 	case refused:
-		res, err = h.tell(req, p, refusedText(p))
+		res, err = h.answer(req, p, refusedText(p))
 		return res, err, false
 	}
 	if ctx.Err() != nil {
@@ -232,7 +232,7 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 // required ends a request with the URL to open before it is sent again (2025-11-25,
 // client/elicitation, "URL Elicitation Required Error").
 func (h *Handler) required(req *mcp.Request, p *pending, ask *mcp.Request) (*mcp.Result, error) {
-	h.Desk.tellLater(p, req.Scope)
+	h.Desk.notifyLater(p, req.Scope)
 	data := append([]byte(`{"elicitations":[`), ask.Params.Bytes()...)
 	return nil, &mcp.Error{Code: mcp.CodeURLElicitationRequired, Message: textOf(p), Data: append(data, "]}"...)}
 }
@@ -269,7 +269,7 @@ func (h *Handler) wait(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 
 func (h *Handler) declined(ctx context.Context, req *mcp.Request, p *pending) (*mcp.Result, error) {
 	h.Desk.event(ctx, Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Detail: "declined"})
-	return h.tell(req, p, textOf(p))
+	return h.answer(req, p, textOf(p))
 }
 
 // textFor returns what to do, with the reason if the user had signed in before.
@@ -288,8 +288,8 @@ func refusedText(p *pending) string {
 	return fmt.Sprintf("The sign-in to %q was refused at its authorization server. To try again, open %s in a browser, then call this again.", p.backend, p.url)
 }
 
-// tell ends a request with a text: a result of a tool, which a model can read, or an error.
-func (h *Handler) tell(req *mcp.Request, p *pending, text string) (*mcp.Result, error) {
+// answer ends a request with a text: a result of a tool, which a model can read, or an error.
+func (h *Handler) answer(req *mcp.Request, p *pending, text string) (*mcp.Result, error) {
 	isModern := req.Client.Version.Era() == mcp.EraModern
 	if req.Method == "tools/call" {
 		raw := jsonscan.AppendString([]byte(`{"content":[{"type":"text","text":`), text)

@@ -3,7 +3,7 @@
 
 // Package signin has users sign in at the authorization servers of backends, in a browser.
 //
-//	call > Handler: *grant.Missing > Desk: a pending > the user is told its URL, as the era allows
+//	call > Handler: *grant.Missing > Desk: a pending > the user gets its URL, as the era allows
 //	browser > Desk: page > authorization server > callback > grant.Source: Complete > the call goes on
 //
 // A Handler wraps the Handler of a backend. A request that ends with a *grant.Missing was not

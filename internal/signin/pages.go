@@ -110,7 +110,7 @@ func (d *Desk) ownPending(r *http.Request, id, principal string) *pending {
 	return p
 }
 
-// prepared returns the authorization request of a pending, which it makes if there is none.
+// prepared returns the authorization request of a pending, which it makes unless there is one.
 func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -209,7 +209,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // isOwnOrigin reports whether a form was sent by a page of the Desk. The pages send no referrer,
-// for which browsers send the Origin "null", and then Sec-Fetch-Site tells.
+// for which browsers send the Origin "null", and then Sec-Fetch-Site decides.
 func (d *Desk) isOwnOrigin(r *http.Request, p *pending) bool {
 	origins, site := r.Header.Values("Origin"), r.Header.Get("Sec-Fetch-Site")
 	if len(origins) > 1 || site != "" && site != "same-origin" {
@@ -305,7 +305,7 @@ func (d *Desk) take(r *http.Request, state string) (*pending, *grant.SignIn) {
 	return p, in
 }
 
-// notAllowed answers a response of an authorization server that is none, or a refusal. Only the
+// notAllowed answers a response of an authorization server that is not valid, or a refusal. Only the
 // code of a refusal is shown, and only if its iss has been checked.
 func (d *Desk) notAllowed(w http.ResponseWriter, r *http.Request, p *pending, err error) {
 	text, detail := "The response of the authorization server was not valid, and was not used.", "invalid response"
