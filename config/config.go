@@ -77,7 +77,7 @@ type Config struct {
 	Metrics Metrics `json:"metrics"`
 	// Audit configures the record of calls and of security events.
 	Audit Audit `json:"audit"`
-	// Policy decides who may use which item, and sees it.
+	// Policy decides which callers may use and see an item.
 	Policy Policy `json:"policy"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a

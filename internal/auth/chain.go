@@ -230,7 +230,7 @@ func (c *Chain) verify(r *http.Request, chosen *credential) (*mcp.Identity, erro
 func (c *Chain) verifyJWT(r *http.Request, chosen *credential) (*mcp.Identity, error) {
 	now := time.Now()
 	v := c.verified.get(&chosen.sum, now)
-	if v == nil {
+	if v == nil || v.issuer.header != chosen.header {
 		t, iss, err := c.parse(chosen)
 		if err == nil {
 			v, err = iss.verify(r.Context(), t, c.resource, now)
@@ -241,8 +241,6 @@ func (c *Chain) verifyJWT(r *http.Request, chosen *credential) (*mcp.Identity, e
 		c.verified.put(&chosen.sum, v, now)
 	}
 	switch {
-	case v.issuer.header != chosen.header:
-		return nil, c.refuse(r, nil, unknownIssuer, "")
 	case !v.isFor(c.resource, r):
 		return nil, c.refuse(r, v.issuer, otherAudience, "")
 	case v.lacksScope:

@@ -177,7 +177,7 @@ func (s *Source) finish(ctx context.Context, h *holder, f *flight, was held, r r
 		s.stats.Last = Attempt{At: time.Now(), Issuer: was.grant.Issuer, Resource: was.grant.Resource, Err: r.err}
 	}
 	s.mu.Unlock()
-	close(f.done)
+	defer close(f.done) // what waits for it comes after the event
 	if ended != nil {
 		s.cfg.Logger.InfoContext(ctx, "a grant has ended: its principal has to sign in again", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.String("reason", string(r.why)), slog.Any("error", r.err))

@@ -118,7 +118,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// A renewal that gets no answer is tried once more. If the server calls that a reuse, the user
+// A renewal is tried once more if its answer is lost. If the server calls that a reuse, the user
 // signs in, and is told why (identity attack 27).
 func TestAnswerIsLost(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {

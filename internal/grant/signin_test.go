@@ -316,7 +316,7 @@ func TestFixedEndpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.set(func() { w.life = 0 })
+	w.set(func() { w.life, w.metadata = 0, map[string]any{"issuer": "http://other"} })
 	signIn(t, w.closing(t, fixed), "ann")
 	s := w.closing(t, fixed)
 	wantBearer(t, s, "ann", "access-token-3")

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -199,8 +199,8 @@ func (c *compiler) term(field, text string) (term, *Error) {
 		w.problem.Field = field
 		return term{}, w.problem
 	}
-	if cost, err := c.env.EstimateCost(checked, sizesOf(1)); err == nil && cost.Max > CostLimit && cost.Max < math.MaxUint64 {
-		return term{}, &Error{Field: field, Text: fmt.Sprintf("it may cost %d, even if no list or text that it reads has more than one element; at most %d is allowed", cost.Max, CostLimit)}
+	if least, err := c.env.EstimateCost(checked, sizesOf(1)); err == nil && least.Max > CostLimit && least.Max < math.MaxUint64 {
+		return term{}, &Error{Field: field, Text: fmt.Sprintf("it may cost %d, even if no list or text that it reads has more than one element; at most %d is allowed", least.Max, CostLimit)}
 	}
 	t := term{field: field, reads: w.reads}
 	optimize := cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval)
@@ -208,7 +208,7 @@ func (c *compiler) term(field, text string) (term, *Error) {
 	if t.program, err = c.env.Program(checked, optimize, cel.CostTracking(sizes{}), cel.CostLimit(CostLimit)); err != nil {
 		return term{}, &Error{Field: field, Text: err.Error()}
 	}
-	if cost, err := c.env.EstimateCost(checked, sizesOf(small)); err == nil && cost.Max <= CostLimit && !w.grows {
+	if most, err := c.env.EstimateCost(checked, sizesOf(small)); err == nil && most.Max <= CostLimit && !w.grows {
 		t.cheap, _ = c.env.Program(checked, optimize) // without it, the cost is counted
 	}
 	c.paths.add(w.paths...)
@@ -229,11 +229,11 @@ func explainIssue(message string) string {
 // sizesOf is the estimate that nothing that an expression reads is longer.
 type sizesOf uint64
 
-func (s sizesOf) EstimateSize(checker.AstNode) *checker.SizeEstimate {
-	return &checker.SizeEstimate{Max: uint64(s)}
+func (s sizesOf) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Max: uint64(s)}
 }
 
-func (sizesOf) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+func (sizesOf) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
 

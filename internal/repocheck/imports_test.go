@@ -53,14 +53,14 @@ var repoSideways = map[string][]string{}
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"cmd/signalbox/internal/policy", "config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
-	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
-	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
+	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                                                              // it changes settings of the whole process
+	"internal/keyring":    {"config", "internal/vault"},                                                                                  // the keyring of the system
+	"internal/metrics":    {"."},                                                                                                         // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "cmd/signalbox/internal/commandtest", "test/callertest", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "internal/peertest/...", "internal/jsonscan/jsontest"}
+var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "cmd/signalbox/internal/commandtest", "test/browser", "test/callertest", "test/canary", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "test/tap", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.

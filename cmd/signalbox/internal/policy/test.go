@@ -173,7 +173,7 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 	}
 	for i := range found {
 		x := &found[i]
-		met := false
+		var met bool
 		switch call.want {
 		case "may":
 			met = x.Outcome == "allowed"
