@@ -29,7 +29,10 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins, checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPolicy, checkQuotas, checkOperators,
+		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
+		checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkPolicy, checkQuotas, checkOperators, checkUsers,
 	} {
 		check(c, r)
 	}
@@ -58,6 +61,9 @@ func checkListen(c *Config, r *reader) {
 		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
 }
+
+// IsLocal reports whether only this machine can reach the listener.
+func (c *Config) IsLocal() bool { return !c.isPublic() }
 
 // isPublic reports whether other machines can reach the listener, if its address is
 // valid.

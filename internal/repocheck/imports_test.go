@@ -30,7 +30,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/command"},
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota", "internal/signin"},
 	{"internal/grant"},
 	{"server", "client", "internal/vault"},
 	{"client/internal/modern", "client/internal/legacy"},
