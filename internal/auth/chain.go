@@ -49,8 +49,8 @@ type Config struct {
 	// Name is the name of the resource in the metadata. It may be empty.
 	Name string
 
-	// Certificates derives the name of a sender from its verified client certificate, whose
-	// members are subject, dns, uris and fingerprint. If nil, certificates are ignored.
+	// Certificates derives the name of a sender from its verified client certificate, with
+	// the members subject, dns, uris and fingerprint. If nil, certificates are ignored.
 	Certificates *principal.Expression
 
 	// Proxy is a proxy that identifies senders by headers, or nil.
