@@ -6,6 +6,8 @@ package signalbox
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -30,12 +32,14 @@ type admitted struct {
 	*view
 
 	entry *catalog.Entry
+	why   verdict
 }
 
 // policyRefusal is the answer of a request that is not admitted: a result or an error.
 type policyRefusal struct {
 	res *mcp.Result
 	err error
+	why verdict
 }
 
 // admit decides about a request for an item that find has found: the one function that does,
@@ -43,26 +47,27 @@ type policyRefusal struct {
 // are sent to the backend. Without a policy everything is admitted.
 func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (admitted, *policyRefusal) {
 	if f.policy == nil {
-		return admitted{f.view, f.entry}, nil
+		return admitted{view: f.view, entry: f.entry}, nil
 	}
 	d := f.decide(viewerOf(req), req)
+	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
-		return admitted{f.view, f.entry}, nil
+		return admitted{f.view, f.entry, why}, nil
 	}
-	about := f.entry.Kind.String() + " " + quoteName(nameInRecord(f.entry))
-	e := server.Event{Principal: req.Principal, Session: sessionOf(req), Detail: about + " by " + d.Rule}
-	if f.policy.dryRun {
-		e.Kind = policyDryRun
-		g.noteEvent(ctx, e)
-		return admitted{f.view, f.entry}, nil
+	kind := policyDenied
+	switch {
+	case f.policy.dryRun:
+		kind, why.decision = policyDryRun, "dry_run_"+why.decision
+	case d.Effect == policy.Needs:
+		kind = stepUp
 	}
-	if d.Effect == policy.Needs {
-		e.Kind = stepUp
-		g.noteEvent(ctx, e)
-		return admitted{}, &policyRefusal{err: g.needsScopes(f.entry, d.Scopes)}
+	g.notePolicy(ctx, req, kind, f.entry, why)
+	switch {
+	case f.policy.dryRun:
+		return admitted{f.view, f.entry, why}, nil
+	case d.Effect == policy.Needs:
+		return admitted{}, &policyRefusal{err: g.needsScopes(req, f.entry, &d), why: why}
 	}
-	e.Kind = policyDenied
-	g.noteEvent(ctx, e)
 	what := "these arguments"
 	switch req.Method {
 	case "resources/read", "subscriptions/listen":
@@ -74,11 +79,25 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	if req.Method == "tools/call" {
 		// A model can read it, and mend its arguments.
 		res, err := mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
-		return admitted{}, &policyRefusal{res, err}
+		return admitted{}, &policyRefusal{res, err, why}
 	}
-	return admitted{}, &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyDenied, Message: text}}
+	return admitted{}, &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyDenied, Message: text}, why: why}
 }
 
+// notePolicy counts a request that is not allowed, and records it. A request without scopes is
+// no attempt to use what belongs to others.
+func (g *Gateway) notePolicy(ctx context.Context, req *mcp.Request, kind server.EventKind, entry *catalog.Entry, why verdict) {
+	if kind == stepUp {
+		g.noteEvent(ctx, server.Event{Kind: kind, Principal: req.Principal, Session: sessionOf(req)})
+		return
+	}
+	g.noteIdentityEvent(ctx, &identityEvent{
+		kind: kind, identity: viewerOf(req).currentIdentity(), session: sessionOf(req),
+		detail: entry.Kind.String() + " " + nameInRecord(entry), verdict: why,
+	})
+}
+
+// nameInRecord returns the name of an item, without parts of a URI that may be secret.
 func nameInRecord(e *catalog.Entry) string {
 	if e.Kind == catalog.Resources || e.Kind == catalog.Templates {
 		return stripURI(e.Name)
@@ -101,17 +120,18 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 	var known *policy.Verdict
 	// If the sender is of another class now than when its view was taken, nothing is known.
 	if f.class == nil || f.class.class == s.Class() {
-		known = f.classes.of(s).verdicts[listed]
+		seen := f.classes.of(s)
+		known = seen.verdicts[listed]
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
 		switch {
 		case isUsual && known == nil:
-			return policy.Decision{Effect: policy.Allowed}
+			return policy.Decision{Effect: policy.Allowed, Rule: f.policy.rules[seen.rules[f.classes.items()[listed].place]]}
 		case isUsual && known.Effect != policy.Open:
 			return known.Decision
 		}
 	}
 	call.Args = argumentsOf(req)
-	return f.policy.Decide(s, f.classes.items()[listed], &call, known)
+	return f.policy.Decide(s, f.classes.items()[listed].Item, &call, known)
 }
 
 // mayFollow reports whether a client may be told of updates of a resource in its view.
@@ -173,21 +193,33 @@ func nameAndValue(argument []byte) (name, value []byte) {
 	return name, value
 }
 
-// needsScopes returns the error of a request that lacks scopes (RFC 6750, section 3.1).
-func (g *Gateway) needsScopes(e *catalog.Entry, scopes []string) error {
-	list := strings.Join(scopes, " ")
-	text := fmt.Sprintf("%s needs %s", printableName(nameInRecord(e)), list)
-	data := append(jsonscan.AppendString([]byte(`{"source":"gateway","outcome":"not_dispatched","code":"`+code.PolicyScopes+`","scope":`), list), '}')
+// needsScopes returns the error of a request that lacks scopes (RFC 6750, section 3.1). The
+// challenge has all that the request needs: those of each request to the endpoint, too.
+func (g *Gateway) needsScopes(req *mcp.Request, e *catalog.Entry, d *policy.Decision) error {
+	missing := strings.Join(d.Missing, " ")
+	text := fmt.Sprintf("%s needs %s", printableName(nameInRecord(e)), missing)
+	data := append(jsonscan.AppendString([]byte(`{"source":"gateway","outcome":"not_dispatched","code":"`+code.PolicyScopes+`","scope":`), missing), '}')
+	scopes := slices.Clone(d.Scopes)
+	cfg := g.view.Load().cfg
+	for i := range cfg.Auth.Issuers {
+		if s := &cfg.Auth.Issuers[i]; req.Identity != nil && s.Issuer == req.Identity.Issuer {
+			scopes = append(scopes, s.Scopes...)
+		}
+	}
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes)
 	return &mcp.Denied{
-		Status:    403,
-		Challenge: g.challenge(scopes, text),
+		Status:    http.StatusForbidden,
+		Challenge: g.scopeChallenge(req.Profile, scopes, text),
 		Err:       &mcp.Error{Code: mcp.CodeInvalidRequest, Message: text, Data: data},
 	}
 }
 
-// challenge returns the WWW-Authenticate header of a request that lacks scopes. Texts are
-// without quotes and backslashes.
-func (g *Gateway) challenge(scopes []string, description string) string {
+// scopeChallenge returns the WWW-Authenticate header of a request that lacks scopes.
+func (g *Gateway) scopeChallenge(profile string, scopes []string, description string) string {
+	if g.auth != nil {
+		return g.auth.ScopeChallenge(profile, scopes, description)
+	}
 	return fmt.Sprintf(`Bearer error="insufficient_scope", scope="%s", error_description="%s"`, strings.Join(scopes, " "), description)
 }
 

@@ -6,7 +6,9 @@ package signalbox
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +24,7 @@ type policyInUse struct {
 	*policy.Policy
 
 	dryRun bool
+	rules  []string // the names, in order, and policy.Otherwise
 }
 
 // compilePolicy returns the policy of a valid configuration, or nil if it has none.
@@ -36,7 +39,12 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 	if cfg.Policy.DryRun {
 		g.log.Warn("policy.dryRun is set: the policy refuses and hides nothing")
 	}
-	return &policyInUse{p, cfg.Policy.DryRun}
+	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun}
+	for i := range cfg.Policy.Rules {
+		used.rules = append(used.rules, cfg.Policy.Rules[i].Name)
+	}
+	used.rules = append(used.rules, policy.Otherwise)
+	return used
 }
 
 // noteFailedRule records that a rule failed. The log is bounded, so one that fails for each
@@ -46,6 +54,17 @@ func (g *Gateway) noteFailedRule(rule string, why policy.Failure) {
 	g.log.LogAttrs(context.Background(), slog.LevelWarn, "a rule of the policy failed", slog.String("rule", rule), slog.String("reason", string(why)))
 }
 
+// policyPatterns returns the patterns of the rules with their places.
+func policyPatterns(cfg *config.Config) []catalog.PlacedPattern {
+	var all []catalog.PlacedPattern
+	for i := range cfg.Policy.Rules {
+		for k, pattern := range cfg.Policy.Rules[i].On {
+			all = append(all, catalog.PlacedPattern{Place: fmt.Sprintf("policy.rules[%d].on[%d]", i, k), Pattern: pattern})
+		}
+	}
+	return all
+}
+
 // maxClasses is the number of classes that a view keeps what they see for.
 const maxClasses = 1024
 
@@ -53,7 +72,7 @@ const maxClasses = 1024
 type classViews struct {
 	base      *view
 	discovery func(*catalog.Catalog) func() (*mcp.Result, error)
-	items     func() map[*catalog.Entry]*policy.Item
+	items     func() map[*catalog.Entry]policyItem
 	recent    [64]atomic.Pointer[classView] // to find without the lock
 
 	mu      sync.Mutex
@@ -73,6 +92,9 @@ type classView struct {
 	// those that are hidden. In a dry run they include the latter.
 	verdicts map[*catalog.Entry]*policy.Verdict
 
+	// rules are the rules that allow items, by their places: indices in policyInUse.rules.
+	rules []uint16
+
 	backends map[string]bool // that have an item which is not hidden
 }
 
@@ -84,12 +106,19 @@ func (g *Gateway) withClasses(v *view) {
 	v.classes = &classViews{base: v, discovery: g.discoveryOf, byClass: make(map[policy.Class]*list.Element), items: sync.OnceValue(v.policyItems)}
 }
 
+// policyItem is an item of a catalog as rules see it, and its place among them.
+type policyItem struct {
+	*policy.Item
+
+	place int
+}
+
 // policyItems returns the items of the catalog as rules see them.
-func (v *view) policyItems() map[*catalog.Entry]*policy.Item {
-	items := make(map[*catalog.Entry]*policy.Item)
+func (v *view) policyItems() map[*catalog.Entry]policyItem {
+	items := make(map[*catalog.Entry]policyItem)
 	for k := range catalog.NumKinds {
 		for e := range v.catalog.Entries(k) {
-			items[e] = policy.NewItem(policyKind(k), e.BackendName, e.Name, e.Own, e.JSON())
+			items[e] = policyItem{policy.NewItem(policyKind(k), e.BackendName, e.Name, e.Own, e.JSON()), len(items)}
 		}
 	}
 	return items
@@ -133,13 +162,17 @@ func (c *classViews) find(class policy.Class) *classView {
 func (seen *classView) fill(s *policy.Subject, c *classViews) {
 	v, items := c.base, c.items()
 	seen.verdicts = make(map[*catalog.Entry]*policy.Verdict)
+	seen.rules = make([]uint16, len(items))
 	hidden := make(map[*catalog.Entry]bool)
 	for k := range catalog.NumKinds {
 		for e := range v.catalog.Entries(k) {
-			verdict := v.policy.List(s, items[e])
-			if verdict.Hidden() && !v.policy.dryRun {
+			verdict := v.policy.List(s, items[e].Item)
+			switch {
+			case verdict.Hidden() && !v.policy.dryRun:
 				hidden[e] = true
-			} else if verdict.Effect != policy.Allowed {
+			case verdict.Effect == policy.Allowed:
+				seen.rules[items[e].place] = uint16(slices.Index(v.policy.rules, verdict.Rule))
+			default:
 				seen.verdicts[e] = &verdict
 			}
 		}

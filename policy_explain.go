@@ -96,7 +96,7 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		values, d := v.policy.Explain(s, item, call)
 		x := PolicyExplanation{
 			Kind: kind, Name: q.Name, Backend: e.BackendName, Listed: !verdict.Hidden(),
-			Outcome: outcomeText(d.Effect), Rule: d.Rule, Scopes: d.Scopes, Class: hex.EncodeToString(class[:]),
+			Outcome: outcomeText(d.Effect), Rule: d.Rule, Scopes: d.Missing, Class: hex.EncodeToString(class[:]),
 		}
 		for _, r := range values {
 			x.Rules = append(x.Rules, PolicyRuleValue{r.Name, r.Kind, r.Matches.String(), r.Value.String(), r.Error, r.Missing})
@@ -107,13 +107,13 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 	for _, k := range []catalog.Kind{catalog.Tools, catalog.Prompts, catalog.Resources, catalog.Templates} {
 		for e := range v.catalog.Entries(k) {
 			if e.Name == q.Name {
-				explain(e, items[e], "")
+				explain(e, items[e].Item, "")
 			}
 		}
 	}
 	if len(all) == 0 {
 		if e, ok := v.catalog.Route(q.Name); ok && e.JSON() != nil && strings.Contains(q.Name, ":") {
-			explain(e, items[e], q.Name)
+			explain(e, items[e].Item, q.Name)
 		}
 	}
 	return all
@@ -135,7 +135,7 @@ func (g *Gateway) Sees(id *mcp.Identity, client *mcp.Peer, profile string) (name
 	}
 	s := v.policy.Subject(id, client)
 	for e, item := range v.classes.items() {
-		if verdict := v.policy.List(s, item); !verdict.Hidden() {
+		if verdict := v.policy.List(s, item.Item); !verdict.Hidden() {
 			names = append(names, e.Name)
 		}
 	}

@@ -396,15 +396,15 @@ func TestDryRun(t *testing.T) {
 	}
 	var details []string
 	for line := range strings.Lines(readFile(t, record)) {
-		var e struct{ Event, Principal, Detail string }
+		var e struct{ Event, Principal, Detail, Decision, Rule string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.Event == "policy_dry_run" {
-			details = append(details, e.Principal+": "+e.Detail)
+			details = append(details, fmt.Sprintf("%s: %s %s by %s", e.Principal, e.Detail, e.Decision, e.Rule))
 		}
 	}
-	want := []string{`eve: tool "office__secret" by no-secrets`, `eve: tool "office__get" by otherwise`, `eve: tool "office__deploy" by otherwise`, `bob: tool "office__set" by write`}
+	want := []string{"eve: tool office__secret dry_run_denied by no-secrets", "eve: tool office__get dry_run_denied by otherwise", "eve: tool office__deploy dry_run_denied by otherwise", "bob: tool office__set dry_run_needs by write"}
 	if !slices.Equal(details, want) {
 		t.Errorf("recorded %q", details)
 	}
@@ -414,14 +414,14 @@ func TestPolicyIsRecorded(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "audit.jsonl")
 	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = record })
 	bob := person("bob", "staff")
-	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`} {
+	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text := readFile(t, record)
-	for _, want := range []string{`"event":"hidden_item"`, `"event":"policy_denied"`, `tool \"office__deploy\" by no-prod`, `"outcome":"tool_error"`} {
+	for _, want := range []string{`"event":"hidden_item"`, `"event":"policy_denied"`, `"detail":"tool office__deploy"`, `"via":"jwt","decision":"denied","rule":"no-prod"`, `"decision":"needs","rule":"write"`, `"decision":"allowed","rule":"staff"`, `"outcome":"tool_error"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the record lacks %s:\n%s", want, text)
 		}
@@ -520,4 +520,117 @@ func TestPolicyUnderReload(t *testing.T) {
 	}
 	cancel()
 	callers.Wait()
+}
+
+// N5, I18: whatever name a caller tries, a hidden one is answered like an unknown one.
+func TestHiddenAndUnknownNames(t *testing.T) {
+	pairs := 10_000
+	if testing.Short() {
+		pairs = 300
+	}
+	g, o := withPolicy(t, officeRules(), nil)
+	callers := []*mcp.Identity{nil, person("eve", ""), person("bob", "staff"), {Principal: "ci", Via: mcp.ViaToken}}
+	methods := []struct{ method, params string }{
+		{"tools/call", `{"name":%q}`}, {"tools/call", `{"name":%q,"arguments":{"env":"prod"}}`}, {"prompts/get", `{"name":%q}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"a","value":"b"}}`},
+	}
+	for i := range pairs {
+		m, id := methods[i%len(methods)], callers[i/len(methods)%len(callers)]
+		unknown := fmt.Sprintf("office__%06d", i)
+		answer := func(name string) string {
+			got := answerTo(t, g, requestOf(t, id, m.method, fmt.Sprintf(m.params, name)))
+			return strings.ReplaceAll(got, name, "NAME")
+		}
+		if hidden, not := answer("office__secret"), answer(unknown); hidden != not {
+			t.Fatalf("%s by %+v: a hidden name is answered %s, %s is answered %s", m.method, id, hidden, unknown, not)
+		}
+	}
+	if sent := o.arrived(); len(sent) > 0 {
+		t.Errorf("sent %q", sent[0])
+	}
+}
+
+// I17: over the gateway, each list is what may be called.
+func TestListsAreWhatMayBeCalled(t *testing.T) {
+	g, o := withPolicy(t, officeRules(), nil)
+	for _, id := range []*mcp.Identity{nil, person("eve", ""), person("bob", "staff"), person("ann", "staff boss"), person("ann", "staff boss", "mcp:write", "mcp:use")} {
+		listed := namesFor(t, g, id)
+		for _, name := range []string{"get", "set", "deploy", "secret"} {
+			callable := false
+			for _, arguments := range []string{`{}`, `{"env":"test"}`, `{"env":"prod"}`} {
+				o.arrived()
+				got := answerTo(t, g, requestOf(t, id, "tools/call", `{"name":"office__`+name+`","arguments":`+arguments+`}`))
+				// With the scopes that it asks for, it may be called.
+				callable = callable || len(o.arrived()) == 1 || strings.Contains(got, "SB_POLICY_SCOPES")
+			}
+			if is := slices.Contains(listed, "office__"+name); is != callable {
+				t.Errorf("%+v: %s is listed: %t, may be called: %t", id, name, is, callable)
+			}
+		}
+	}
+}
+
+// A policy without authentication is about items and arguments, and all callers are one.
+func TestPolicyOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Config{Policy: config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{
+			{Name: "no-secrets", Deny: "true", On: []string{"*secret"}},
+			{Name: "no-prod", Deny: `has(args.env) && args.env == "prod"`},
+			{Name: "ann", Deny: `principal.name != "ann"`, On: []string{"*__deploy"}},
+			{Name: "write", Needs: []string{"w"}, On: []string{"*__set"}},
+		}}}
+		gatewaytest.WithPrincipals(&cfg, "ann", "bob")
+		h := gatewaytest.Open(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: new(office)}}})
+		ann, bob := gatewaytest.WithToken("ann"), gatewaytest.WithToken("bob")
+		for _, tc := range []struct {
+			name, params string
+			as           gatewaytest.Header
+			status       int
+			want         string
+		}{
+			{"office__get", ``, bob, 200, `"content":[]`},
+			{"office__get", `"arguments":{"env":"prod"}`, bob, 200, `policy no-prod does not allow these arguments`},
+			{"office__deploy", ``, ann, 200, `"content":[]`},
+			{"office__deploy", ``, bob, 200, `unknown tool`},
+			{"office__secret", ``, ann, 200, `unknown tool`},
+			{"office__set", ``, ann, 403, `office__set needs w`},
+		} {
+			got := h.PostModern("1", "tools/call", tc.name, tc.params, tc.as)
+			if got.Status != tc.status || !strings.Contains(got.Body, tc.want) {
+				t.Errorf("modern %s(%s): %d %s, want %d %s", tc.name, tc.params, got.Status, got.Body, tc.status, tc.want)
+			}
+			if challenge := got.Header.Get("Www-Authenticate"); (challenge == `Bearer error="insufficient_scope", scope="w", error_description="office__set needs w"`) != (tc.status == 403) {
+				t.Errorf("modern %s: the challenge %q", tc.name, challenge)
+			}
+			sess := h.Legacy(tc.as)
+			params := `{"name":"` + tc.name + `"}`
+			if tc.params != "" {
+				params = `{"name":"` + tc.name + `",` + tc.params + `}`
+			}
+			got = h.Post(gatewaytest.LegacyRequest("1", "tools/call", params), sess)
+			if (got.Status == 403) != (tc.status == 403) || !strings.Contains(got.Body, tc.want) {
+				t.Errorf("legacy %s(%s): %d %s, want %s", tc.name, tc.params, got.Status, got.Body, tc.want)
+			}
+		}
+		// Each caller has its own list.
+		for name, as := range map[string]gatewaytest.Header{"ann": ann, "bob": bob} {
+			got := h.PostModern("1", "tools/list", "", "", as)
+			if strings.Contains(got.Body, "office__deploy") != (name == "ann") || strings.Contains(got.Body, "secret") || !strings.Contains(got.Body, `"cacheScope":"private"`) {
+				t.Errorf("the list of %s: %s", name, got.Body)
+			}
+		}
+	})
+}
+
+// A pattern that matches nothing is reported, once all lists are known.
+func TestPatternsThatMatchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := officeRules()
+		p.Rules[2].On = []string{"*__deploy", "office__deplyo", "x:*"}
+		g, _ := withPolicy(t, p, nil)
+		synctest.Wait()
+		if got, want := g.Status().Problems, []string{`policy.rules[2].on[1]: "office__deplyo" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]`}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }

@@ -85,10 +85,12 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		return by, nil, f.unknown(kind, name)
 	}
 	item, refused := g.admit(ctx, req, f)
-	switch {
-	case refused != nil:
+	if refused != nil {
+		by.verdict = refused.why
 		return by, refused.res, refused.err
-	case kind == catalog.Tools:
+	}
+	by.verdict = item.why
+	if kind == catalog.Tools {
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 			return by, nil, err // not sent to the backend
 		}
@@ -117,8 +119,10 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
+		by.verdict = refused.why
 		return by, refused.res, refused.err
 	}
+	by.verdict = item.why
 	if err := g.charge(ctx, req, l.name); err != nil {
 		return by, nil, err
 	}

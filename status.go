@@ -168,6 +168,9 @@ func (g *Gateway) Status() Status {
 			s.Problems = append(s.Problems, p)
 		}
 	}
+	if v.policy != nil && v.policy.dryRun {
+		s.Problems = append(s.Problems, "policy.dryRun is set: the policy refuses and hides nothing")
+	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
 	s.Problems = append(s.Problems, v.processProblems(processes)...)
 	for _, p := range v.catalog.Problems() {

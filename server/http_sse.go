@@ -63,7 +63,9 @@ func (s *Server) sseOpen(p *response, r *http.Request, from sender) *refusal {
 		return &refusal{hidden: true}
 	}
 	conn := &sseConn{sender: from, lines: make(chan line), done: ctx.Done()}
-	conn.expiry = atExpiry(from.identity, func() { cancel(errExpired) })
+	if conn.expiry = atExpiry(from.identity, func() { cancel(errExpired) }); conn.expiry != nil {
+		conn.until = from.identity.Expires
+	}
 	defer stopTimer(conn.expiry)
 	id, no := s.sseConns.add(conn, &s.cfg.Limits)
 	if no != nil {
@@ -148,7 +150,7 @@ type sseConn struct {
 
 	expiry *time.Timer // ends the connection with the credentials of its sender; may be nil
 	mu     sync.Mutex
-	until  time.Time // of the expiry if it was prolonged
+	until  time.Time // of the expiry
 }
 
 // prolong keeps the connection until the credentials of a POST end, if these end later than
@@ -159,7 +161,7 @@ func (c *sseConn) prolong(identity *mcp.Identity) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if identity.Expires.After(c.identity.Expires) && identity.Expires.After(c.until) {
+	if identity.Expires.After(c.until) {
 		c.until = identity.Expires
 		c.expiry.Reset(time.Until(c.until))
 	}

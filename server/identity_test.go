@@ -275,9 +275,12 @@ func TestExpiryOfSSE(t *testing.T) {
 			t.Errorf("the identity of the call expires in %v", got)
 		}
 		c.next()
-		s.send(c.to, raw("2", "tools/call", `{"name":"when"}`), short) // an older one shortens nothing
-		<-seen
-		c.next()
+		shorter := creds.add("t3", "ann", 30*time.Second)
+		for _, conn := range []*sseConnection{c, other} {
+			s.send(conn.to, raw("2", "tools/call", `{"name":"when"}`), shorter) // shortens nothing
+			<-seen
+			conn.next()
+		}
 		other.end()
 		if took := time.Since(begin); took != time.Minute {
 			t.Errorf("the other connection ended after %v", took)

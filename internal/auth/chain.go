@@ -296,7 +296,7 @@ func (c *Chain) verifyStatic(r *http.Request, chosen *credential) (*mcp.Identity
 func (c *Chain) verifyJWT(r *http.Request, chosen *credential) (*mcp.Identity, error) {
 	now := time.Now()
 	v := c.verified.get(&chosen.sum, now)
-	if v == nil {
+	if v == nil || v.issuer.header != chosen.header {
 		t, iss, err := c.parse(chosen)
 		if err == nil {
 			v, err = iss.verify(r.Context(), t, c.resource, now)
@@ -305,9 +305,6 @@ func (c *Chain) verifyJWT(r *http.Request, chosen *credential) (*mcp.Identity, e
 			return nil, c.refuseToken(r, iss, err)
 		}
 		c.verified.put(&chosen.sum, v, now)
-	}
-	if v.issuer.header != chosen.header {
-		return nil, c.refuse(r, nil, unknownIssuer, "")
 	}
 	return c.accept(r, v)
 }

@@ -336,6 +336,23 @@ func TestChoice(t *testing.T) {
 	})
 }
 
+// One issuer can be configured twice, for tokens of clients and of an access proxy.
+func TestIssuerWithTwoHeaders(t *testing.T) {
+	bubble(t, func(cfg *Config, corp *provider) {
+		cfg.Issuers[1].URL, cfg.Issuers[1].Header = corp.url, "X-Proxy-Assertion"
+	}, func(s *site) {
+		token := s.corp.token(nil)
+		id, err := s.chain.Authenticate(request("/mcp", "X-Proxy-Assertion: "+token))
+		if err != nil || id.Principal != "partner:8f3a" {
+			t.Errorf("in the header of the proxy: %+v, %v", id, err)
+		}
+		id, err = s.chain.Authenticate(request("/mcp", "Authorization: Bearer "+token))
+		if err != nil || id.Principal != "corp:8f3a" {
+			t.Errorf("in Authorization: %+v, %v", id, err)
+		}
+	})
+}
+
 // Configured audiences replace the resource. By default a token for one path is for that path
 // only, and one for the endpoint is for all.
 func TestAudiencesOfPaths(t *testing.T) {

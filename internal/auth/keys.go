@@ -46,7 +46,8 @@ type key struct {
 // minRSA is the size in bits below which an RSA key is not used (RFC 7518, section 3.3).
 const minRSA = 2048
 
-// fits reports whether the key is of the type of an algorithm, and for it.
+// fits reports whether the key is of the type of an algorithm, and for it. A key that is not
+// public fits none.
 func (k *key) fits(algorithm string) bool {
 	if k.algorithm != "" && k.algorithm != algorithm {
 		return false
@@ -98,7 +99,7 @@ func parseKeySet(raw []byte) ([]*key, error) {
 	keys := []*key{}
 	for _, one := range doc.Keys {
 		var k jose.JSONWebKey
-		if k.UnmarshalJSON(one) != nil || !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
+		if k.UnmarshalJSON(one) != nil || !k.Valid() || k.Use != "" && k.Use != "sig" {
 			continue
 		}
 		sum, err := k.Thumbprint(crypto.SHA256)

@@ -357,6 +357,25 @@ func TestOnlyKeyNeedsNoID(t *testing.T) {
 	})
 }
 
+// Of two keys with one id that fit, neither is used. Otherwise the one that fits is.
+func TestKeysWithOneID(t *testing.T) {
+	named := func(names ...string) *keySet {
+		set := new(keySet)
+		for _, name := range names {
+			set.keys = append(set.keys, &key{id: "k", public: testKeys()[name].Public()})
+		}
+		return set
+	}
+	id := "k"
+	h := &joseHeader{Algorithm: "ES256", KeyID: &id}
+	if k, err := named("ec", "ec2").find(h); k != nil || err == nil {
+		t.Errorf("two that fit: %v, %v", k, err)
+	}
+	if k, err := named("rsa", "ec", "ec384").find(h); k == nil || err != nil {
+		t.Errorf("one that fits: %v, %v", k, err)
+	}
+}
+
 func TestKeySets(t *testing.T) {
 	private, err := stdjson.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: testKeys()["ec"], KeyID: "ec"}}})
 	if err != nil {

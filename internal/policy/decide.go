@@ -72,8 +72,9 @@ type Decision struct {
 	// there are several, or Otherwise.
 	Rule string
 
-	// Scopes are those that the principal lacks, sorted, for the effect Needs.
-	Scopes []string
+	// Scopes are all that the rules need for the call, and Missing those of them that the
+	// principal lacks, both sorted, for the effect Needs.
+	Scopes, Missing []string
 }
 
 // A Verdict is the decision about an item for all calls of a class of subjects. Its Effect is
@@ -170,7 +171,7 @@ func (p *Policy) Decide(s *Subject, it *Item, call *Call, known *Verdict) Decisi
 
 // combine returns the outcome of the rules. It is Open if some are unknown and matter.
 func (p *Policy) combine(s *Subject, values []Value) Decision {
-	var missing []string
+	var scopes, missing []string
 	grantedBy, neededBy := "", ""
 	open, mayAllow := false, false
 	if p.otherwise {
@@ -190,14 +191,13 @@ func (p *Policy) combine(s *Subject, values []Value) Decision {
 			}
 		case r.kind == allow:
 			mayAllow = mayAllow || v == Unknown
-		case !s.lacks(r.scopes):
 		case v == Unknown:
-			open = true
+			open = open || s.lacks(r.scopes)
 		default:
-			if neededBy == "" {
+			if neededBy == "" && s.lacks(r.scopes) {
 				neededBy = r.name
 			}
-			missing = s.appendLacking(missing, r.scopes)
+			scopes, missing = append(scopes, r.scopes...), s.appendLacking(missing, r.scopes)
 		}
 	}
 	switch {
@@ -206,8 +206,9 @@ func (p *Policy) combine(s *Subject, values []Value) Decision {
 	case open || grantedBy == "":
 		return Decision{Effect: Open}
 	case len(missing) > 0:
+		slices.Sort(scopes)
 		slices.Sort(missing)
-		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(missing)}
+		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(scopes), Missing: slices.Compact(missing)}
 	default:
 		return Decision{Effect: Allowed, Rule: grantedBy}
 	}

@@ -104,7 +104,7 @@ func TestMissingScopesAreAllOfTheOperation(t *testing.T) {
 		policy.Rule{Name: "a", Needs: []string{"write", "read"}}, policy.Rule{Name: "b", Needs: []string{"admin", "write"}},
 		policy.Rule{Name: "c", Needs: []string{"other"}, When: "false"})
 	d := p.Decide(p.Subject(identity(t, "x", "", "read"), nil), tool("t", ""), call(""), nil)
-	if got := fmt.Sprint(d); got != "{needs a [admin write]}" {
+	if got := fmt.Sprint(d); got != "{needs a [admin read write] [admin write]}" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -382,11 +382,11 @@ func TestExplain(t *testing.T) {
 	s := p.Subject(identity(t, "x", `{"groups":["staff"]}`), nil)
 	it := tool("jira__deploy", "")
 	values, d := p.Explain(s, it, nil)
-	if got, want := fmt.Sprint(values, d), `[{staff allow true true  []} {no-prod deny true unknown  []} {write needs true failed no such key: readOnlyHint [mcp:write]}] {open  []}`; got != want {
+	if got, want := fmt.Sprint(values, d), `[{staff allow true true  []} {no-prod deny true unknown  []} {write needs true failed no such key: readOnlyHint [mcp:write]}] {open  [] []}`; got != want {
 		t.Errorf("all calls:\n got %s\nwant %s", got, want)
 	}
 	values, d = p.Explain(s, it, call(`{"env":"prod"}`))
-	if got, want := fmt.Sprint(values[1], d), `{no-prod deny true true  []} {denied no-prod []}`; got != want {
+	if got, want := fmt.Sprint(values[1], d), `{no-prod deny true true  []} {denied no-prod [] []}`; got != want {
 		t.Errorf("one call:\n got %s\nwant %s", got, want)
 	}
 }

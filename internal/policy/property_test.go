@@ -6,6 +6,7 @@ package policy_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -205,10 +206,10 @@ func (rule *randomRule) value(w *world) tri {
 		if n == nil {
 			continue
 		}
-		switch x := n.eval(w); {
-		case x == no:
+		switch n.eval(w) {
+		case no:
 			return no
-		case x == bad:
+		case bad:
 			v = bad
 		}
 	}
@@ -297,9 +298,7 @@ func allArguments() []map[string]string {
 			next = append(next, before)
 			for _, value := range argValues {
 				with := map[string]string{name: value}
-				for k, v := range before {
-					with[k] = v
-				}
+				maps.Copy(with, before)
 				next = append(next, with)
 			}
 		}
@@ -342,8 +341,8 @@ func TestRandomPolicies(t *testing.T) {
 			c := call(string(raw))
 			effect, scopes := naive(allow, rules, w)
 			for _, got := range []policy.Decision{p.Decide(p.Subject(id, nil), it, c, nil), p.Decide(p.Subject(id, nil), it, c, &v), q.Decide(q.Subject(id, nil), it, c, nil)} {
-				if got.Effect != effect || !slices.Equal(got.Scopes, scopes) {
-					t.Fatalf("seed %d: %+v\nfor %+v: %v %v, want %v %v", seed, rules, w, got.Effect, got.Scopes, effect, scopes)
+				if got.Effect != effect || !slices.Equal(got.Missing, scopes) {
+					t.Fatalf("seed %d: %+v\nfor %+v: %v %v, want %v %v", seed, rules, w, got.Effect, got.Missing, effect, scopes)
 				}
 			}
 			if v.Effect != policy.Open && v.Effect != effect {
