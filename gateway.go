@@ -48,8 +48,10 @@ type Gateway struct {
 	taskIDs  *taskIDs
 	quotas   quota.Quotas
 	signIns  signIns
-	isLocal  bool                            // the listener is on loopback
-	secrets  atomic.Pointer[redact.Redactor] // of all backends
+	isLocal  bool // the listener is on loopback
+
+	operators atomic.Pointer[operators]
+	secrets   atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
 	reloaded     atomic.Pointer[time.Time]

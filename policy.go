@@ -6,6 +6,7 @@ package signalbox
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -24,6 +26,8 @@ type policyInUse struct {
 
 	dryRun bool
 	rules  []string // the names, in order, and policy.Otherwise
+
+	allowed map[string]metrics.Counter // of the calls that a rule has allowed
 }
 
 // compilePolicy returns the policy of a valid configuration, or nil if it has none.
@@ -38,11 +42,22 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 	if cfg.Policy.DryRun {
 		g.log.Warn("policy.dryRun is set: the policy refuses and hides nothing")
 	}
-	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun}
+	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun, allowed: make(map[string]metrics.Counter)}
 	for i := range cfg.Policy.Rules {
-		used.rules = append(used.rules, cfg.Policy.Rules[i].Name)
+		r := &cfg.Policy.Rules[i]
+		used.rules = append(used.rules, r.Name)
+		switch { // begin with zero
+		case r.Allow != "":
+			used.allowed[r.Name] = g.metrics.Decisions(r.Name, policy.Allowed.String())
+		case r.Deny != "":
+			g.metrics.Decisions(r.Name, policy.Denied.String())
+		default:
+			g.metrics.Decisions(r.Name, policy.Needs.String())
+		}
 	}
 	used.rules = append(used.rules, policy.Otherwise)
+	used.allowed[policy.Otherwise] = g.metrics.Decisions(policy.Otherwise, policy.Allowed.String())
+	g.metrics.Decisions(policy.Otherwise, policy.Denied.String())
 	return used
 }
 
@@ -51,6 +66,17 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 func (g *Gateway) noteFailedRule(rule string, why policy.Failure) {
 	g.metrics.Event(context.Background(), string(policyFailed))
 	g.log.LogAttrs(context.Background(), slog.LevelWarn, "a rule of the policy failed", slog.String("rule", rule), slog.String("reason", string(why)))
+}
+
+// policyPatterns returns the patterns of the rules with their places.
+func policyPatterns(cfg *config.Config) []catalog.PlacedPattern {
+	var all []catalog.PlacedPattern
+	for i := range cfg.Policy.Rules {
+		for k, pattern := range cfg.Policy.Rules[i].On {
+			all = append(all, catalog.PlacedPattern{Place: fmt.Sprintf("policy.rules[%d].on[%d]", i, k), Pattern: pattern})
+		}
+	}
+	return all
 }
 
 // maxClasses is the number of classes that a view keeps what they see for.

@@ -417,6 +417,12 @@ func TestPolicyIsRecorded(t *testing.T) {
 	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
 	}
+	counts := metricsOf(t, g)
+	for series, want := range map[string]string{`denied",rule="no-prod`: "1", `needs",rule="write`: "1", `allowed",rule="staff`: "1", `denied",rule="otherwise`: "0"} {
+		if got := fmt.Sprint(counts[`signalbox_decisions_total{decision="`+series+`"}`]); got != want {
+			t.Errorf("decisions %s: %s, want %s", series, got, want)
+		}
+	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -618,6 +624,19 @@ func TestPolicyOverHTTP(t *testing.T) {
 			if strings.Contains(got.Body, "office__deploy") != (name == "ann") || strings.Contains(got.Body, "secret") || !strings.Contains(got.Body, `"cacheScope":"private"`) {
 				t.Errorf("the list of %s: %s", name, got.Body)
 			}
+		}
+	})
+}
+
+// A pattern that matches nothing is reported, once all lists are known.
+func TestPatternsThatMatchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := officeRules()
+		p.Rules[2].On = []string{"*__deploy", "office__deplyo", "x:*"}
+		g, _ := withPolicy(t, p, nil)
+		synctest.Wait()
+		if got, want := g.Status().Problems, []string{`policy.rules[2].on[1]: "office__deplyo" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]`}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }

@@ -42,6 +42,9 @@ type Config struct {
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
 	// Auth configures authentication. Without tokens and issuers every request is accepted.
 	Auth Auth `json:"auth"`
+	// Operators is the condition, in CEL, for callers that may read the status and the
+	// metrics; "" is the default of docs/config.md.
+	Operators string `json:"operators"`
 	// Quotas bound how many calls may be made in a time.
 	Quotas []Quota `json:"quotas"`
 

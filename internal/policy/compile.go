@@ -42,20 +42,30 @@ const (
 // newEnv returns the language of the rules. Each member of a variable is a variable of its own,
 // so that a misspelt one is a mistake when the rules are compiled.
 func newEnv() (*cel.Env, error) {
-	texts, anything := cel.ListType(cel.StringType), cel.MapType(cel.StringType, cel.DynType)
+	return cel.NewEnv(languageOptions(
+		[]string{varName, varIssuer, varSubject, varVia, varKind, varBackend, varItemName, varOwn, varURI, varMethod, varEra, varClientName, varClientVersion},
+		[]string{varScopes, varTags},
+		[]string{varClaims, varAnnotations, varArgs})...)
+}
+
+// languageOptions returns the language with variables that are texts, lists of texts, and maps.
+func languageOptions(texts, lists, maps []string) []cel.EnvOption {
 	options := []cel.EnvOption{
 		cel.ClearMacros(),
 		// Not map and filter, which make lists of their own.
 		cel.Macros(cel.HasMacro, cel.AllMacro, cel.ExistsMacro, cel.ExistsOneMacro),
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(50),
-		cel.Variable(varScopes, texts), cel.Variable(varTags, texts),
-		cel.Variable(varClaims, anything), cel.Variable(varAnnotations, anything), cel.Variable(varArgs, anything),
 	}
-	for _, name := range []string{varName, varIssuer, varSubject, varVia, varKind, varBackend, varItemName, varOwn, varURI, varMethod, varEra, varClientName, varClientVersion} {
-		options = append(options, cel.Variable(name, cel.StringType))
+	add := func(names []string, of *cel.Type) {
+		for _, name := range names {
+			options = append(options, cel.Variable(name, of))
+		}
 	}
-	return cel.NewEnv(options...)
+	add(texts, cel.StringType)
+	add(lists, cel.ListType(cel.StringType))
+	add(maps, cel.MapType(cel.StringType, cel.DynType))
+	return options
 }
 
 // Compile compiles rules. If there are mistakes, the error is [Errors].
