@@ -412,7 +412,7 @@ func TestDryRun(t *testing.T) {
 
 func TestPolicyIsRecorded(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "audit.jsonl")
-	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = record })
+	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File, cfg.Operators = record, "true" })
 	bob := person("bob", "staff")
 	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
