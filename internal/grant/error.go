@@ -50,10 +50,15 @@ func (g *Gateway) refusal(text string, keys ...string) error {
 
 // text appends the keys to correct to a text.
 func (g *Gateway) text(text string, keys []string) string {
+	return withKeys(g.cfg.Backend, text, keys)
+}
+
+// withKeys appends the keys of a backend to correct to a text.
+func withKeys(backend, text string, keys []string) string {
 	if len(keys) == 0 {
 		return text
 	}
-	return fmt.Sprintf("%s; correct %s of mcpServers.%s", text, "oauth."+strings.Join(keys, ", oauth."), g.cfg.Backend)
+	return fmt.Sprintf("%s; correct %s of mcpServers.%s", text, "oauth."+strings.Join(keys, ", oauth."), backend)
 }
 
 // reasonOf describes why there is no token, and returns the keys that can cause it.

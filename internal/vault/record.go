@@ -57,6 +57,9 @@ type Grant struct {
 	GrantKey
 	Meta
 
+	// URL is that of the backend: the access token is for no other place.
+	URL string
+
 	AccessToken  mcp.Token
 	RefreshToken mcp.Token // may be empty
 	IDToken      mcp.Token // empty unless it is kept for an exchange
@@ -171,6 +174,7 @@ func newRecord(values []string) (Record, error) {
 // The plain bytes of records. They are sealed, and the only place where tokens are written.
 
 type storedGrant struct {
+	URL          string    `json:"url,omitzero"`
 	AccessToken  string    `json:"access_token"`
 	RefreshToken string    `json:"refresh_token,omitzero"`
 	IDToken      string    `json:"id_token,omitzero"`
@@ -187,7 +191,7 @@ func (g *Grant) encode() ([]byte, error) {
 		return nil, errors.New("a grant of the gateway has a principal")
 	}
 	return json.Marshal(storedGrant{
-		g.AccessToken.Reveal(), g.RefreshToken.Reveal(), g.IDToken.Reveal(),
+		g.URL, g.AccessToken.Reveal(), g.RefreshToken.Reveal(), g.IDToken.Reveal(),
 		g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved,
 	})
 }
@@ -198,7 +202,7 @@ func (g *Grant) decode(plain []byte) error {
 		return errForm
 	}
 	g.AccessToken, g.RefreshToken, g.IDToken = mcp.NewToken(s.AccessToken), mcp.NewToken(s.RefreshToken), mcp.NewToken(s.IDToken)
-	g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved = s.TokenType, s.Scopes, s.Expires, s.SignedIn, s.Refreshed, s.Saved
+	g.URL, g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved = s.URL, s.TokenType, s.Scopes, s.Expires, s.SignedIn, s.Refreshed, s.Saved
 	return nil
 }
 

@@ -1,0 +1,247 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grant
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/vault"
+)
+
+// holderLocked returns the holder of a principal, and adds it if necessary.
+func (s *Source) holderLocked(principal string) *holder {
+	h := s.holders[principal]
+	if h == nil {
+		if len(s.holders) >= maxHolders {
+			s.evictLocked()
+		}
+		h = &holder{principal: principal}
+		s.holders[principal] = h
+	}
+	h.used = time.Now()
+	return h
+}
+
+// evictLocked removes a holder that was not used for long: the oldest of a few that the map
+// returns in random order. What the vault does not have stays.
+func (s *Source) evictLocked() {
+	const look = 32
+	var oldest *holder
+	n := 0
+	for _, h := range s.holders {
+		if n++; n > look && oldest != nil {
+			break
+		}
+		if !h.unsaved && h.flight == nil && h.looking == nil && len(h.watchers) == 0 && (oldest == nil || h.used.Before(oldest.used)) {
+			oldest = h
+		}
+	}
+	if oldest != nil {
+		delete(s.holders, oldest.principal)
+	}
+}
+
+// token returns the grant of a principal with a token that may be sent, and its serial. It
+// renews the token if that is due.
+func (s *Source) token(ctx context.Context, principal string) (*vault.Grant, uint64, error) {
+	if s.isLookDue(principal) {
+		if err := s.look(ctx, principal); err != nil {
+			return nil, 0, err
+		}
+	}
+	s.mu.Lock()
+	h := s.holderLocked(principal)
+	now := time.Now()
+	if err := s.withheldLocked(h, now); err != nil {
+		s.mu.Unlock()
+		return nil, 0, err
+	}
+	g, serial := h.grant, h.serial
+	left := g.Expires.Sub(now)
+	isValid := left > 0
+	if !isValid && !h.spent && lifeOf(g) <= 0 { // it is for one request
+		h.spent = true
+		s.mu.Unlock()
+		return g, serial, nil
+	}
+	switch {
+	case !h.isDue(now), isValid && g.RefreshToken.IsZero() && !h.unsaved:
+		s.mu.Unlock()
+		return g, serial, nil
+	case g.RefreshToken.IsZero() && !isValid:
+		defer s.mu.Unlock()
+		return nil, 0, s.endedWith(h, Expired)
+	case h.flight == nil && now.Before(h.retryAt):
+		defer s.mu.Unlock()
+		if isValid {
+			return g, serial, nil
+		}
+		return nil, 0, s.failure(h.failure)
+	}
+	f, err := s.startLocked(h, false)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if left > waitBelow {
+		return g, serial, nil
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+	switch {
+	case f.err == nil:
+		return f.grant, f.serial, nil
+	case f.grant != nil && time.Now().Before(g.Expires):
+		return g, serial, nil
+	}
+	return nil, 0, s.failure(f.err)
+}
+
+// withheldLocked returns an error if the principal has no grant that may be sent.
+func (s *Source) withheldLocked(h *holder, now time.Time) error {
+	switch {
+	case h.grant == nil:
+		return s.missingLocked(h)
+	case h.refused == h.serial && now.Sub(h.refusedAt) < refusedFor,
+		s.found != nil && now.Before(s.found.Until) && s.found.Server.Issuer != h.grant.Issuer:
+		return s.refusedLocked(h)
+	}
+	return nil
+}
+
+// endedWith returns the *Missing of a grant that is not valid any more.
+func (s *Source) endedWith(h *holder, why Reason) *Missing {
+	return &Missing{Backend: s.cfg.Backend, Principal: h.principal, Reason: why, Scopes: h.grant.Scopes, Issuer: h.grant.Issuer}
+}
+
+// issuedAt returns when the access token of a grant was issued.
+func issuedAt(g *vault.Grant) time.Time {
+	if g.Refreshed.After(g.SignedIn) {
+		return g.Refreshed
+	}
+	return g.SignedIn
+}
+
+// lifeOf returns the life that the access token of a grant had when it was issued.
+func lifeOf(g *vault.Grant) time.Duration { return g.Expires.Sub(issuedAt(g)) }
+
+// isDue reports whether the grant should be renewed, or saved.
+func (h *holder) isDue(now time.Time) bool { return h.unsaved || isDue(h.grant, now) }
+
+// isDue reports whether an access token should be renewed: when a tenth of its life is left,
+// within bounds, and at most half of it.
+func isDue(g *vault.Grant, now time.Time) bool {
+	life := lifeOf(g)
+	margin := min(max(life/10, minMargin), maxMargin, life/2)
+	return !now.Before(g.Expires.Add(-margin))
+}
+
+// isLookDue reports whether the vault is to be read for a principal, because another process may
+// have changed its grant.
+func (s *Source) isLookDue(principal string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holders[principal]
+	return h == nil || time.Since(h.looked) >= lookInterval || h.looking != nil && h.grant == nil
+}
+
+// look reads the grant of a principal from the vault, or waits for a read in progress.
+func (s *Source) look(ctx context.Context, principal string) error {
+	s.mu.Lock()
+	h := s.holderLocked(principal)
+	if r := h.looking; r != nil {
+		s.mu.Unlock()
+		select {
+		case <-r.done:
+			return r.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r := &running{done: make(chan struct{})}
+	h.looking, h.looked = r, time.Now()
+	version := h.version
+	s.mu.Unlock()
+
+	g, err := s.read(principal)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(r.done)
+	h.looking = nil
+	if err != nil && h.grant != nil { // it is used from memory
+		s.cfg.Logger.WarnContext(ctx, "the grants of users cannot be read", slog.String("backend", s.cfg.Backend), slog.Any("error", err))
+		return nil
+	}
+	if err != nil {
+		h.looked = time.Time{}
+		r.err = &Error{"the grants of users cannot be read: ask the operator of the gateway", fmt.Errorf("read the grants for %s: %w", s.cfg.Backend, err)}
+		return r.err
+	}
+	if h.version != version { // it was changed by this process meanwhile
+		return nil
+	}
+	if h.unsaved && (g == nil || g.Generation == h.base) {
+		return nil
+	}
+	s.adoptLocked(h, g)
+	return nil
+}
+
+// read returns the grant of a principal that is in use, or nil: of those that this backend can
+// use as it is configured, the one with the latest sign-in.
+func (s *Source) read(principal string) (*vault.Grant, error) {
+	grants, err := s.cfg.Vault.Grants(s.ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+	if err != nil {
+		return nil, err
+	}
+	var latest *vault.Grant
+	for _, g := range grants {
+		if s.isUsable(g) && (latest == nil || g.SignedIn.After(latest.SignedIn)) {
+			latest = g
+		}
+	}
+	return latest, nil
+}
+
+// isUsable reports whether a grant is for the backend as it is configured.
+func (s *Source) isUsable(g *vault.Grant) bool {
+	return g.URL == s.cfg.URL &&
+		(s.cfg.Issuer == "" || s.cfg.Issuer == g.Issuer) &&
+		(s.cfg.Client.ClientID == "" || s.cfg.Client.ClientID == g.Client) &&
+		(s.cfg.Resource == "" && g.Resource != "" || s.cfg.Resource == g.Resource || s.cfg.Resource == NoResource && g.Resource == "")
+}
+
+// adoptLocked makes a grant the one in use, or nil for no grant.
+func (s *Source) adoptLocked(h *holder, g *vault.Grant) {
+	before := h.grant
+	h.grant, h.unsaved = g, false
+	switch {
+	case g == nil && before == nil:
+		return
+	case g == nil:
+		h.serial = 0
+	case before != nil && before.AccessToken.Reveal() == g.AccessToken.Reveal():
+		return
+	default:
+		s.serial++
+		h.serial, h.spent, h.ended = s.serial, false, nil
+	}
+	if before == nil || g == nil || before.RefreshToken.Reveal() != g.RefreshToken.Reveal() {
+		h.isLost = false
+	}
+	h.failure, h.failures, h.retryAt = nil, 0, time.Time{}
+	for watcher := range h.watchers {
+		close(watcher)
+	}
+	if len(h.watchers) > 0 {
+		h.watchers = nil
+		s.watched--
+	}
+}
