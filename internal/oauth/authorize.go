@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -77,6 +78,10 @@ func Begin(r AuthorizationRequest) (*Authorization, error) {
 	setUnlessEmpty(form, "resource", r.Resource)
 	if err := addParameters(form, r.Parameters); err != nil {
 		return nil, err
+	}
+	// OpenID Connect Core 1.0, section 11: without consent, a server ignores offline_access.
+	if slices.Contains(r.Scopes, scopeOffline) && !form.Has("prompt") {
+		form.Set("prompt", "consent")
 	}
 	// RFC 6749, section 3.1: a query of the endpoint is retained.
 	separator := "?"

@@ -68,27 +68,38 @@ func tooOld(npm string) string {
 // the working directory, unless they are installed already.
 func InstallNode(t testing.TB) Node {
 	t.Helper()
-	lock, err := os.ReadFile("package-lock.json")
+	return InstallNodeIn(t, ".")
+}
+
+// InstallNodeIn is like InstallNode, in a folder.
+func InstallNodeIn(t testing.TB, dir string) Node {
+	t.Helper()
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(lock)
-	stamp := []byte(hex.EncodeToString(sum[:]))
-	if old, err := os.ReadFile(stampFile); err != nil || !bytes.Equal(old, stamp) {
-		npmInstall(t)
-		if err := os.WriteFile(stampFile, stamp, 0o600); err != nil { //nolint:gosec // the path is a constant
+	want := []byte(hex.EncodeToString(sum[:]))
+	stamp := filepath.Join(dir, stampFile)
+	if old, err := os.ReadFile(stamp); err != nil || !bytes.Equal(old, want) {
+		npmInstall(t, dir)
+		if err := os.WriteFile(stamp, want, 0o600); err != nil { //nolint:gosec // the folder is chosen by a test
 			t.Fatal(err)
 		}
 	}
-	return findNode(t)
+	return findNode(t, filepath.Join(dir, nodeModules))
 }
 
 // npmInstall runs no scripts of the packages: none of our packages needs them.
-func npmInstall(t testing.TB) {
+func npmInstall(t testing.TB, dir string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), npmTimeout)
 	defer stop()
-	out, errs, err := Output(ctx, nil, nil, "npm", "ci", "--ignore-scripts", "--loglevel=error")
+	out, errs, err := Output(ctx, nil, nil, "npm", "ci", "--prefix", dir, "--ignore-scripts", "--loglevel=error")
 	if err != nil {
 		t.Fatalf("npm ci: %v\n%s%s", err, out, errs)
 	}
@@ -96,14 +107,11 @@ func npmInstall(t testing.TB) {
 
 // findNode prefers the Node.js that npm installed: that of the system may be too old
 // for some of the packages.
-func findNode(t testing.TB) Node {
+func findNode(t testing.TB, dir string) Node {
 	t.Helper()
-	dir, err := filepath.Abs(nodeModules)
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := filepath.Join(dir, ".bin", "node")
 	if _, err := os.Stat(bin); err != nil {
+		var err error
 		if bin, err = exec.LookPath("node"); err != nil {
 			t.Fatal(err)
 		}
