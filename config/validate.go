@@ -59,6 +59,9 @@ func checkListen(c *Config, r *reader) {
 	}
 }
 
+// IsLocal reports whether only this machine can reach the listener.
+func (c *Config) IsLocal() bool { return !c.isPublic() }
+
 // isPublic reports whether other machines can reach the listener, if its address is
 // valid.
 func (c *Config) isPublic() bool {
