@@ -47,7 +47,9 @@ type Gateway struct {
 	lag      *metrics.Lag
 	taskIDs  *taskIDs
 	quotas   quota.Quotas
-	secrets  atomic.Pointer[redact.Redactor] // of all backends
+
+	operators atomic.Pointer[operators]
+	secrets   atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
 	reloaded     atomic.Pointer[time.Time]

@@ -119,11 +119,20 @@ func (l *listener) wake() {
 	case l.stopped:
 	case l.sending:
 		l.rerun = true
-	case l.sub != nil || l.want.Lists() != 0 && l.seen.due(l.g.viewFor(l.client).version()) != 0:
+	case l.sub != nil || l.want.Lists() != 0 && l.mayBeDue():
 		l.sending = true
 		// Ends when all that is due was sent, or with the listen; stop waits for it.
 		l.senders.Go(func() { _ = l.run() }) // what could not be sent stays due until the next change
 	}
+}
+
+// mayBeDue reports whether notifications of lists may be due. With a policy the goroutine that
+// sends finds out: what a class of principals sees may have to be made first.
+func (l *listener) mayBeDue() bool {
+	if l.g.view.Load().policy != nil {
+		return true
+	}
+	return l.seen.due(l.g.viewFor(l.client).version()) != 0
 }
 
 // run sends what is due until nothing is.

@@ -23,14 +23,15 @@ import (
 // The first two need no authentication and accept any Host, since probes use addresses
 // that are not configured, and reveal no more than a refused connection would. The
 // others reveal names of backends and configuration mistakes: they require the same
-// authentication as the MCP endpoint, with the same refusals. All accept GET and HEAD.
+// authentication as the MCP endpoint, with the same refusals, and are for the operators
+// of the configuration only. All accept GET and HEAD.
 // Paths are compared unmodified; any other path is answered with 404.
 func (g *Gateway) Operations() http.Handler {
 	return operations{
 		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") }),
 		"/readyz":  http.HandlerFunc(g.serveReady),
-		"/status":  g.server.Guard(readOnly(http.HandlerFunc(g.serveStatus))),
-		"/metrics": g.server.Guard(readOnly(g.metrics.Handler())),
+		"/status":  g.server.Guard(g.forOperators(readOnly(http.HandlerFunc(g.serveStatus)))),
+		"/metrics": g.server.Guard(g.forOperators(readOnly(g.metrics.Handler()))),
 	}
 }
 

@@ -6,6 +6,7 @@ package signalbox
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -51,6 +52,17 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 func (g *Gateway) noteFailedRule(rule string, why policy.Failure) {
 	g.metrics.Event(context.Background(), string(policyFailed))
 	g.log.LogAttrs(context.Background(), slog.LevelWarn, "a rule of the policy failed", slog.String("rule", rule), slog.String("reason", string(why)))
+}
+
+// policyPatterns returns the patterns of the rules with their places.
+func policyPatterns(cfg *config.Config) []catalog.PlacedPattern {
+	var all []catalog.PlacedPattern
+	for i := range cfg.Policy.Rules {
+		for k, pattern := range cfg.Policy.Rules[i].On {
+			all = append(all, catalog.PlacedPattern{Place: fmt.Sprintf("policy.rules[%d].on[%d]", i, k), Pattern: pattern})
+		}
+	}
+	return all
 }
 
 // maxClasses is the number of classes that a view keeps what they see for.

@@ -621,3 +621,16 @@ func TestPolicyOverHTTP(t *testing.T) {
 		}
 	})
 }
+
+// A pattern that matches nothing is reported, once all lists are known.
+func TestPatternsThatMatchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := officeRules()
+		p.Rules[2].On = []string{"*__deploy", "office__deplyo", "x:*"}
+		g, _ := withPolicy(t, p, nil)
+		synctest.Wait()
+		if got, want := g.Status().Problems, []string{`policy.rules[2].on[1]: "office__deplyo" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]`}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}

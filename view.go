@@ -194,6 +194,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
 		Private:      v.policy != nil,
+		Patterns:     policyPatterns(v.cfg),
 	}
 }
 
@@ -297,6 +298,9 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 		attrs := []slog.Attr{slog.String("backend", p.Backend)}
 		if p.Profile != "" {
 			attrs = []slog.Attr{slog.String("profile", p.Profile)}
+		}
+		if p.Place != "" {
+			attrs = nil
 		}
 		if p.Code != "" {
 			attrs = append(attrs, slog.String("code", p.Code))

@@ -147,7 +147,7 @@ type Command struct {
 
 func (c Config) setup() *call.Setup { return call.NewSetup(c.below()) }
 
-// below returns the configuration for the packages below, whose type has the same fields.
+// below returns the configuration for the packages below; its type there has the same fields.
 func (c Config) below() call.Config {
 	below := call.Config{
 		Name: c.Name, Header: c.Header, Redact: c.Redact, Transport: c.Transport,

@@ -188,7 +188,7 @@ func TestCredentialOfSSE(t *testing.T) {
 	})
 }
 
-// A server that answers 401 for ever costs one retry, whatever Credentials say (identity attack
+// A server that answers 401 for ever costs one retry, whatever Credentials return (identity attack
 // 29).
 func TestRefusedForEver(t *testing.T) {
 	for name, version := range map[string]mcp.Version{"modern": mcp.LatestModern, "legacy": mcp.LatestLegacy} {
@@ -364,7 +364,7 @@ func TestOriginOf(t *testing.T) {
 }
 
 // Credentials that refuse the probe for one principal do not end the request of another one that
-// waits for it, and say nothing about the era.
+// waits for it, and do not indicate the era.
 func TestProbeOfAnotherPrincipal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true}

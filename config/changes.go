@@ -10,8 +10,8 @@ import (
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
 // server's command or URL with everything that is passed to it, the file of the audit
-// record, and the reload policy; and the policy, a change of which may permit more. A server
-// that is renamed or removed runs nothing new.
+// record, and the reload policy; and the policy and the operators, a change of which may
+// permit more. A server that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
@@ -24,6 +24,9 @@ func (c *Config) RunsNew(next *Config) []string {
 	}
 	if !reflect.DeepEqual(c.Policy, next.Policy) {
 		paths = append(paths, policyKey)
+	}
+	if c.Operators != next.Operators {
+		paths = append(paths, operatorsKey)
 	}
 	if c.Reload != next.Reload {
 		paths = append(paths, "reload")
@@ -56,6 +59,7 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},

@@ -42,6 +42,9 @@ type Config struct {
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
 	// Auth configures authentication. Without tokens and issuers every request is accepted.
 	Auth Auth `json:"auth"`
+	// Operators is the condition, in CEL, for callers that may read the status and the
+	// metrics; "" is the default of docs/config.md.
+	Operators string `json:"operators"`
 	// Quotas bound how many calls may be made in a time.
 	Quotas []Quota `json:"quotas"`
 
@@ -77,7 +80,7 @@ type Config struct {
 	Metrics Metrics `json:"metrics"`
 	// Audit configures the record of calls and of security events.
 	Audit Audit `json:"audit"`
-	// Policy decides who may use which item, and sees it.
+	// Policy decides which callers may use and see an item.
 	Policy Policy `json:"policy"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a

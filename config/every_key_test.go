@@ -77,6 +77,7 @@ func special() map[string][]string {
 		"mcpServers.NAME.prefix":    {`""`, `"x"`, `"x."`},
 		"mcpServers.NAME.command":   {`"x"`, `"/bin/x y"`, `"C:\\x"`},
 		"quotas":                    {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"operators":                 {`"principal.name == 'ops'"`, `"'x' in principal.claims.groups"`},
 		"quotas[].on":               {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
 		"audit.file":                {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled":  {`false`, `true`},

@@ -35,6 +35,8 @@ func configKeys() []key {
 		{"auth", object(authKeys(), nil), "", "Authentication of clients. Without it, every client that reaches the listener is accepted."},
 		{"allowUnauthenticated", boolean(), "", "Accept every client on a listener beyond loopback. For networks in which something else authenticates clients."},
 
+		// A condition of its own: a policy is about items, and these pages about the gateway.
+		{operatorsKey, operators(), "", "A CEL expression about the principal, such as '\"platform\" in principal.claims.groups'. If it is true, a caller may read /status and /metrics. Without it, all callers may, and with a \"policy\" only those on this machine."},
 		// A list, because each is for other items.
 		{quotasKey, listOf(object(quotaKeys(), nil)), "", "How many calls may be made in a time, by each principal or by all together. A call needs the permission of each of them."},
 

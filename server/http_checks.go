@@ -5,6 +5,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"mime"
@@ -22,12 +23,12 @@ import (
 // the checks of Host, Origin, query and credentials are the same, and so are the
 // refusals. It is for handlers beside the endpoint that are not public. All methods pass.
 // A page of an allowed origin may call it too, but gets no CORS headers: it is allowed to
-// use tools, not to monitor the gateway.
+// use tools, not to monitor the gateway. [IdentityOf] returns the sender.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkQuery)
 		if no == nil {
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, from.identity)))
 			return
 		}
 		p := s.newResponse(w, r)

@@ -52,6 +52,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// only if it matches neither.
 	b.checkRules()
 	b.checkProfiles(c)
+	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = toolBytes(c.sections[Tools].entries)
 	c.locator = newLocator(backends, c.sections[Templates].entries)

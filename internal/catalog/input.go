@@ -54,6 +54,10 @@ type Options struct {
 	// different ones.
 	Private bool
 
+	// Patterns are patterns of names and URIs, by their places in the configuration, to check
+	// for those that match nothing.
+	Patterns []PlacedPattern
+
 	// Profiles are the profiles to check for rules that match nothing; see Catalog.Profile.
 	Profiles []Profile
 
@@ -69,6 +73,9 @@ type Options struct {
 	// limit.
 	PageItems int
 }
+
+// PlacedPattern is a pattern at a place, such as policy.rules[0].on[0].
+type PlacedPattern struct{ Place, Pattern string }
 
 // The defaults of Options.
 const (

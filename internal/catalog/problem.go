@@ -17,6 +17,7 @@ type Problem struct {
 	Text    string
 	Code    string // of the cause, or ""
 	Profile string // the configured name, or ""
+	Place   string // of the configuration, or "" if it is a backend's or a profile's
 }
 
 // String returns the problem in one line, with the code at its end.
@@ -27,6 +28,9 @@ func (p Problem) String() string {
 	}
 	if p.Code != "" {
 		text += " [" + p.Code + "]"
+	}
+	if p.Place != "" {
+		return p.Place + ": " + text
 	}
 	if p.Profile != "" {
 		return fmt.Sprintf("profile %q: %s", p.Profile, text)

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
@@ -108,6 +109,21 @@ func (b *builder) checkProfiles(c *Catalog) {
 		}
 		for _, text := range p.rules().unused(names) {
 			b.report.problems = append(b.report.problems, Problem{Profile: p.Name, Text: text, Code: code.NameUnusedRule})
+		}
+	}
+}
+
+// checkPatterns reports patterns that match nothing, if all items are known. A pattern of URIs may
+// be about one that a template has.
+func (b *builder) checkPatterns(c *Catalog) {
+	for _, p := range b.opt.Patterns {
+		matches := func(e *Entry) bool { return Match(p.Pattern, e.Name) }
+		found := strings.Contains(p.Pattern, ":")
+		for k := range NumKinds {
+			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
+		}
+		if !found {
+			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Text: quote(p.Pattern) + " matches no tool, prompt or resource", Code: code.NameUnusedRule})
 		}
 	}
 }

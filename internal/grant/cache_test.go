@@ -203,7 +203,7 @@ func TestCacheRenew(t *testing.T) {
 	})
 }
 
-// A renewal that fails leaves the token, which may be refused by mistake, and says why.
+// A renewal that fails leaves the token, which may be refused by mistake, and returns the reason.
 func TestCacheRenewalFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cache[string]) {
 		i := &issued{life: time.Hour}

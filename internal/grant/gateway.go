@@ -1,14 +1,22 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grant obtains the access tokens with which the gateway calls a backend as itself.
+// Package grant obtains the access tokens with which the gateway calls a backend.
 //
-// A [Gateway] is the client.Credentials of one backend. Before the first request it finds the
-// authorization server of the backend, requests a token there with the gateway's own
-// credentials, and keeps it in memory until shortly before it ends. After a 401 it renews the
-// token once, and after a 403 for lack of a scope it requests one with more scopes.
+// A [Gateway] is the client.Credentials of one backend that the gateway calls as itself. Before
+// the first request it finds the authorization server of the backend, requests a token there with
+// the gateway's own credentials, and keeps it in memory until shortly before it ends. After a 401
+// it renews the token once, and after a 403 for lack of a scope it requests one with more scopes.
+// A [Cache] keeps the tokens.
 //
-// A [Cache] keeps the tokens. It is also for those on behalf of users.
+// A [Source] is the client.Credentials of one backend that the gateway calls on behalf of the
+// senders of requests. Each of them signs in at the authorization server of the backend once,
+// for a grant that is kept in a vault and renewed. A request without one ends with a [Missing],
+// and can be sent after the sign-in:
+//
+//	in, err := source.Prepare(ctx, principal, grant.SignInOptions{RedirectURI: uri, Scopes: missing.Scopes})
+//	code, err := in.Check(callback.Query()) // after the browser has been at in.URL
+//	err = source.Complete(ctx, in, code)
 package grant
 
 import (

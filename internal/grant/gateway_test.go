@@ -41,7 +41,7 @@ type authority struct {
 	expired  map[string]bool
 	needs    []string // scopes of tools/call
 	never    bool     // the backend refuses all tokens
-	hidden   bool     // the metadata of the backend is only where its challenge says
+	hidden   bool     // the metadata of the backend is only at the URL in its challenge
 	names    string   // the authorization server in the metadata of the backend
 	life     int      // of tokens, in seconds
 	calls    int      // HTTP requests to the backend's endpoint

@@ -25,7 +25,7 @@ import (
 // outputEnv names the variable with which this program is a helper: it is the file to print.
 const outputEnv = "SIGNALBOX_TEST_HELPER"
 
-// helperMain prints a file, or does what its name says.
+// helperMain prints a file, or does what its name describes.
 func helperMain(file string) int {
 	switch filepath.Base(file) {
 	case "hang":

@@ -82,7 +82,7 @@ func (s *Source) token(ctx context.Context, principal string) (*vault.Grant, uin
 		}
 		return nil, 0, s.failure(h.failure)
 	}
-	f, err := s.startLocked(h, false)
+	f, err := s.startLocked(h, false) //nolint:contextcheck // a renewal does not end with a request
 	s.mu.Unlock()
 	if err != nil {
 		return nil, 0, err

@@ -129,6 +129,7 @@ const processes = 3
 // No refresh token is sent after its answer has arrived, no grant is used for another principal,
 // and no failure deletes a newer grant, whatever happens at once (I12, N2, N8).
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	seeds := 1000
 	if testing.Short() {
 		seeds = 32

@@ -85,6 +85,7 @@ func (w *world) outage(where at) {
 // While the authorization server fails, nothing is deleted, the token is used while it lasts, and
 // renewals are less and less often (identity attack 27).
 func TestRenewalFails(t *testing.T) {
+	t.Parallel()
 	for name, where := range map[string]at{"500": status500, "cut": cutBefore} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
@@ -118,7 +119,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// A renewal whose answer is lost is tried once more. If the server calls that a reuse, the user
+// A renewal is tried once more if its answer is lost. If the server calls that a reuse, the user
 // signs in, and is told why (identity attack 27).
 func TestAnswerIsLost(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
@@ -181,6 +182,7 @@ func TestInvalidGrant(t *testing.T) {
 // A grant of another process is used, whether that has renewed it before this one has the lock, or
 // without any lock: a store for several machines has leases that expire (N8).
 func TestAnotherProcessWon(t *testing.T) {
+	t.Parallel()
 	t.Run("before", func(t *testing.T) {
 		inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
 			other := w.source(t, nil)
@@ -333,6 +335,7 @@ func isMissing(err error) bool {
 
 // What authorization servers do differently (identity attack 32).
 func TestTokensOfServers(t *testing.T) {
+	t.Parallel()
 	refused := func(t *testing.T, s *grant.Source, want grant.Reason) {
 		t.Helper()
 		_, err := s.For(t.Context(), requestOf(t, "ann"))

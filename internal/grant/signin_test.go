@@ -73,6 +73,7 @@ func TestConfiguredClientIsRefused(t *testing.T) {
 // A configured client belongs to the authorization server that it was first used with (B8), and
 // nothing of it goes to another one (identity attack 20, N3).
 func TestBackendMoves(t *testing.T) {
+	t.Parallel()
 	given := func(cfg *grant.SourceConfig) {
 		cfg.Client = oauth.Registration{ClientID: "gw", Secret: mcp.NewToken("client-secret")}
 	}

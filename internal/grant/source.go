@@ -96,7 +96,7 @@ const (
 	maxClientAnew      = 10 * time.Minute // between two registrations of a client that the server does not know
 )
 
-// Source is the client.Credentials of one backend with the grants of those who send the requests:
+// Source is the client.Credentials of one backend with the grants of the senders of requests:
 // each principal has one of its own, from a sign-in. Grants are in a vault.Vault, and are renewed
 // when a tenth of the life of the access token is left, once for all requests and processes.
 //
@@ -341,7 +341,7 @@ func (s *Source) unauthorized(ctx context.Context, principal string, sent uint64
 		s.mu.Unlock()
 		return s.refusedAnyway(ctx, h, sent)
 	}
-	f, err := s.startLocked(h, true)
+	f, err := s.startLocked(h, true) //nolint:contextcheck // a renewal does not end with a request
 	if f != nil && f.isForced {
 		h.renewed = now
 	}
@@ -463,14 +463,12 @@ func (s *Source) askForScopes(req *mcp.Request, challenge oauth.Bearer, sent uin
 type item [sha256.Size]byte
 
 func itemOf(req *mcp.Request) item {
-	text := req.Method
 	for _, f := range []mcp.Field{mcp.FieldName, mcp.FieldURI} {
 		if name, ok := req.Params.Text(f); ok {
-			text += " " + name
-			break
+			return sha256.Sum256([]byte(req.Method + " " + name))
 		}
 	}
-	return sha256.Sum256([]byte(text))
+	return sha256.Sum256([]byte(req.Method))
 }
 
 // mayStepUpLocked reports whether the principal may be asked to sign in for more scopes because

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -42,20 +42,30 @@ const (
 // newEnv returns the language of the rules. Each member of a variable is a variable of its own,
 // so that a misspelt one is a mistake when the rules are compiled.
 func newEnv() (*cel.Env, error) {
-	texts, anything := cel.ListType(cel.StringType), cel.MapType(cel.StringType, cel.DynType)
+	return cel.NewEnv(languageOptions(
+		[]string{varName, varIssuer, varSubject, varVia, varKind, varBackend, varItemName, varOwn, varURI, varMethod, varEra, varClientName, varClientVersion},
+		[]string{varScopes, varTags},
+		[]string{varClaims, varAnnotations, varArgs})...)
+}
+
+// languageOptions returns the language with variables that are texts, lists of texts, and maps.
+func languageOptions(texts, lists, maps []string) []cel.EnvOption {
 	options := []cel.EnvOption{
 		cel.ClearMacros(),
 		// Not map and filter, which make lists of their own.
 		cel.Macros(cel.HasMacro, cel.AllMacro, cel.ExistsMacro, cel.ExistsOneMacro),
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(50),
-		cel.Variable(varScopes, texts), cel.Variable(varTags, texts),
-		cel.Variable(varClaims, anything), cel.Variable(varAnnotations, anything), cel.Variable(varArgs, anything),
 	}
-	for _, name := range []string{varName, varIssuer, varSubject, varVia, varKind, varBackend, varItemName, varOwn, varURI, varMethod, varEra, varClientName, varClientVersion} {
-		options = append(options, cel.Variable(name, cel.StringType))
+	add := func(names []string, of *cel.Type) {
+		for _, name := range names {
+			options = append(options, cel.Variable(name, of))
+		}
 	}
-	return cel.NewEnv(options...)
+	add(texts, cel.StringType)
+	add(lists, cel.ListType(cel.StringType))
+	add(maps, cel.MapType(cel.StringType, cel.DynType))
+	return options
 }
 
 // Compile compiles rules. If there are mistakes, the error is [Errors].
@@ -199,8 +209,8 @@ func (c *compiler) term(field, text string) (term, *Error) {
 		w.problem.Field = field
 		return term{}, w.problem
 	}
-	if cost, err := c.env.EstimateCost(checked, sizesOf(1)); err == nil && cost.Max > CostLimit && cost.Max < math.MaxUint64 {
-		return term{}, &Error{Field: field, Text: fmt.Sprintf("it may cost %d, even if no list or text that it reads has more than one element; at most %d is allowed", cost.Max, CostLimit)}
+	if least, err := c.env.EstimateCost(checked, sizesOf(1)); err == nil && least.Max > CostLimit && least.Max < math.MaxUint64 {
+		return term{}, &Error{Field: field, Text: fmt.Sprintf("it may cost %d, even if no list or text that it reads has more than one element; at most %d is allowed", least.Max, CostLimit)}
 	}
 	t := term{field: field, reads: w.reads}
 	optimize := cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval)
@@ -208,7 +218,7 @@ func (c *compiler) term(field, text string) (term, *Error) {
 	if t.program, err = c.env.Program(checked, optimize, cel.CostTracking(sizes{}), cel.CostLimit(CostLimit)); err != nil {
 		return term{}, &Error{Field: field, Text: err.Error()}
 	}
-	if cost, err := c.env.EstimateCost(checked, sizesOf(small)); err == nil && cost.Max <= CostLimit && !w.grows {
+	if most, err := c.env.EstimateCost(checked, sizesOf(small)); err == nil && most.Max <= CostLimit && !w.grows {
 		t.cheap, _ = c.env.Program(checked, optimize) // without it, the cost is counted
 	}
 	c.paths.add(w.paths...)
@@ -229,11 +239,11 @@ func explainIssue(message string) string {
 // sizesOf is the estimate that nothing that an expression reads is longer.
 type sizesOf uint64
 
-func (s sizesOf) EstimateSize(checker.AstNode) *checker.SizeEstimate {
-	return &checker.SizeEstimate{Max: uint64(s)}
+func (s sizesOf) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Max: uint64(s)}
 }
 
-func (sizesOf) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+func (sizesOf) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
 

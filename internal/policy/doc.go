@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy decides who may use which item, and sees it, by rules in CEL
+// Package policy decides which callers may use and see an item, by rules in CEL
 // (https://cel.dev).
 //
 // A [Rule] allows, denies, or needs scopes. Its expression is about the principal of a
@@ -17,7 +17,7 @@
 //
 // An expression fails if it has no value: it reads a claim or an argument that is missing,
 // compares what cannot be compared, or exceeds [CostLimit]. A deny that fails denies, an allow
-// that fails does not allow, and scopes whose condition fails are needed.
+// that fails does not allow, and scopes are needed if their condition fails.
 //
 // # Lists
 //

@@ -51,7 +51,7 @@ func matchAny(on []glob, it *Item, uri string, known bool) Value {
 	}
 	found := False
 	for _, g := range on {
-		v := Unknown
+		var v Value
 		switch {
 		case it.kind != Template:
 			v = valueOf(g.matches(it.name))

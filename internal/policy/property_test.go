@@ -6,6 +6,7 @@ package policy_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -205,10 +206,10 @@ func (rule *randomRule) value(w *world) tri {
 		if n == nil {
 			continue
 		}
-		switch x := n.eval(w); {
-		case x == no:
+		switch n.eval(w) {
+		case no:
 			return no
-		case x == bad:
+		case bad:
 			v = bad
 		}
 	}
@@ -297,9 +298,7 @@ func allArguments() []map[string]string {
 			next = append(next, before)
 			for _, value := range argValues {
 				with := map[string]string{name: value}
-				for k, v := range before {
-					with[k] = v
-				}
+				maps.Copy(with, before)
 				next = append(next, with)
 			}
 		}

@@ -26,8 +26,9 @@ func TestConformance(t *testing.T) {
 	s, p := installSuite(t), buildPrograms(t)
 	servers := newTable("server", serverSets(), p.servers())
 	clients := newTable("client", clientSets(), p.clients())
+	accounts := newTable("client with authorization", authorizationSets(), p.accounts())
 	known := knownExceptions(t)
-	tables := []*table{servers, clients}
+	tables := []*table{servers, clients, accounts}
 	// Returns when all ways have been played, however many of them in parallel.
 	t.Run("ways", func(t *testing.T) {
 		for _, tab := range tables {

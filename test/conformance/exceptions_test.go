@@ -20,6 +20,9 @@ type exceptions struct {
 	// subject belongs to each hop separately, or is not offered beyond the first, with the
 	// reason.
 	hops map[string]string
+	// unsupported are scenarios of extensions that are not supported: they fail, with the
+	// reason.
+	unsupported map[string]string
 	// gaps are scenarios that a revision cannot express, by the era that a backend lacks.
 	// The value is the letter of the reason in docs/bridge.md.
 	gaps map[gapKey]string
@@ -47,6 +50,8 @@ const (
 	// notPassedOn is the reason for the scenarios of an extension behind the gateway.
 	notPassedOn = "an extension is negotiated by the two ends of a connection, and the gateway does not support this one " +
 		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite checks nothing if the client is not offered the extension"
+	// noProofs is the reason for the scenarios of DPoP.
+	noProofs = "tokens that are bound to a key of the client (RFC 9449) are not requested"
 	// noKeys is a reason of docs/bridge.md.
 	noKeys = "the legacy era has none: an input request is a JSON-RPC request, identified by its id, so that no answer can precede it"
 )
@@ -72,6 +77,10 @@ func knownExceptions(t *testing.T) exceptions {
 			"sep-2640-client-verify-digest":      notPassedOn,
 			"sep-2640-client-verify-size":        notPassedOn,
 			"sep-2640-client-verify-frontmatter": notPassedOn,
+		},
+		unsupported: map[string]string{
+			"auth/dpop":       noProofs,
+			"auth/dpop-nonce": noProofs,
 		},
 		gaps: map[gapKey]string{
 			// One scenario requires a known key, and the other answers with it before it is

@@ -78,11 +78,17 @@ func TestReadResults(t *testing.T) {
 
 func TestListed(t *testing.T) {
 	list := []byte("Client scenarios (test against a client):\n  - initialize [2025-06-18]\n  - auth/dpop [extension]\n  - sep-1 [extension]\n  - auth/x [2025-11-25]\n")
-	if got := listed(list, false); !slices.Equal(got, []string{"initialize"}) {
+	if got := listed(list, false, false); !slices.Equal(got, []string{"initialize"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := listed(list, true); !slices.Equal(got, []string{"sep-1"}) {
+	if got := listed(list, true, false); !slices.Equal(got, []string{"sep-1"}) {
 		t.Errorf("of the extensions: got %q", got)
+	}
+	if got := listed(list, false, true); !slices.Equal(got, []string{"auth/x"}) {
+		t.Errorf("about authorization: got %q", got)
+	}
+	if got := listed(list, true, true); !slices.Equal(got, []string{"auth/dpop"}) {
+		t.Errorf("of the extensions, about authorization: got %q", got)
 	}
 }
 
@@ -121,6 +127,36 @@ func TestBreaches(t *testing.T) {
 	}
 	if got := tab.breaches(known); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What is not supported must fail in our ways, and is shown as failed.
+func TestUnsupported(t *testing.T) {
+	tab := sampleTable()
+	tab.add(tab.sets[0], tab.ways[0], []scenario{{"a", outcome{verdict: failed}}, {"b", outcome{verdict: passed}}, {"c", outcome{verdict: passed}}})
+	known := exceptions{unsupported: map[string]string{"a": "why", "b": "why"}}
+	want := []string{"ours | old | b: it passes, but is listed as not supported"}
+	if got := tab.breaches(known); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var b strings.Builder
+	tab.print(&b, known)
+	for _, want := range []string{"| a | ✗ |", "| **passed** | 2/3 |"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// A way that plays some scenarios lacks the others.
+func TestPlays(t *testing.T) {
+	tab := newTable("client", []set{{name: "old"}}, []way{{name: "all"}, {name: "some", plays: func(s string) bool { return s != "a" }}})
+	good := outcome{verdict: passed}
+	tab.add(tab.sets[0], tab.ways[0], []scenario{{"a", good}, {"b", good}, {"c", good}})
+	tab.add(tab.sets[0], tab.ways[1], []scenario{{"b", good}})
+	want := []string{"some | old | c: it was not run"}
+	if got := tab.breaches(exceptions{}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -41,15 +41,18 @@ func installSuite(t *testing.T) suite {
 type set struct {
 	name string
 	args []string
+	// authorization is whether a set for clients has the scenarios about authorization, or
+	// all others.
+	authorization bool
 }
 
 // serverSets returns all sets for servers. The first two run on the wire of their revision,
 // and the last runs each scenario on its own wire.
 func serverSets() []set {
 	return []set{
-		{"2025-11-25", []string{"--requirements", "2025-11-25"}},
-		{"2026-07-28", []string{"--requirements", "2026-07-28"}},
-		{"all", []string{"--suite", "all"}},
+		{name: "2025-11-25", args: []string{"--requirements", "2025-11-25"}},
+		{name: "2026-07-28", args: []string{"--requirements", "2026-07-28"}},
+		{name: "all", args: []string{"--suite", "all"}},
 	}
 }
 
@@ -57,9 +60,19 @@ func serverSets() []set {
 // extensions.
 func clientSets() []set {
 	return []set{
-		{"2025-11-25", []string{"--spec-version", "2025-11-25"}},
-		{"2026-07-28", []string{"--spec-version", "2026-07-28"}},
-		{"extensions", nil},
+		{name: "2025-11-25", args: []string{"--spec-version", "2025-11-25"}},
+		{name: "2026-07-28", args: []string{"--spec-version", "2026-07-28"}},
+		{name: "extensions"},
+	}
+}
+
+// authorizationSets returns the sets of scenarios about authorization, which are for clients.
+func authorizationSets() []set {
+	return []set{
+		{name: "2025-03-26", args: []string{"--spec-version", "2025-03-26"}, authorization: true},
+		{name: "2025-11-25", args: []string{"--spec-version", "2025-11-25"}, authorization: true},
+		{name: "2026-07-28", args: []string{"--spec-version", "2026-07-28"}, authorization: true},
+		{name: "extensions", authorization: true},
 	}
 }
 
@@ -195,9 +208,9 @@ func readChecks(dir, prefix string) ([]check, error) {
 	return checks, nil
 }
 
-// client runs the scenarios of a set against a command, each in a run of its own, because a
-// whole set would include the scenarios about authorization.
-func (s suite) client(t *testing.T, command string, what set) []scenario {
+// client runs the scenarios of a set that plays selects against a command, each in a run of its
+// own, because the suite cannot select them.
+func (s suite) client(t *testing.T, command string, what set, plays func(string) bool) []scenario {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), suiteLimit)
 	defer stop()
@@ -206,7 +219,10 @@ func (s suite) client(t *testing.T, command string, what set) []scenario {
 		t.Fatalf("the suite: %v\n%s", err, stderr)
 	}
 	var found []scenario
-	for _, name := range listed(list, len(what.args) == 0) {
+	for _, name := range listed(list, len(what.args) == 0, what.authorization) {
+		if plays != nil && !plays(name) {
+			continue
+		}
 		dir := t.TempDir()
 		args := slices.Concat([]string{s.main, "client", "--command", command, "--scenario", name, "-o", dir}, what.args)
 		_, stderr, err := foreign.Output(ctx, nil, s.node.Env, s.node.Bin, args...)
@@ -225,13 +241,13 @@ func (s suite) client(t *testing.T, command string, what set) []scenario {
 }
 
 // listed parses a list of the suite: the scenarios of the extensions or those of the
-// revisions, without authorization.
-func listed(list []byte, extensions bool) []string {
+// revisions, about authorization or about all else.
+func listed(list []byte, extensions, authorization bool) []string {
 	var names []string
 	for line := range bytes.Lines(list) {
 		rest, ok := strings.CutPrefix(string(line), "  - ")
 		name, of, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		if ok && strings.Contains(of, "extension") == extensions && !strings.HasPrefix(name, "auth/") {
+		if ok && strings.Contains(of, "extension") == extensions && strings.HasPrefix(name, "auth/") == authorization {
 			names = append(names, name)
 		}
 	}

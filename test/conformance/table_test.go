@@ -58,8 +58,13 @@ func (tab *table) breaches(known exceptions) []string {
 // breach returns why the result of a cell is wrong, or "".
 func (tab *table) breach(w way, at cell, known exceptions) string {
 	got := tab.results[at]
+	_, unsupported := known.unsupported[at.scenario]
 	switch _, gap := known.gap(w, at.scenario); {
-	case !tab.played(w), w.foreign, w.like != "" && !tab.passes(at.scenario, w.like):
+	case !tab.played(w), w.plays != nil && !w.plays(at.scenario), w.foreign, w.like != "" && !tab.passes(at.scenario, w.like):
+		return ""
+	case unsupported && got.verdict == passed:
+		return "it passes, but is listed as not supported"
+	case unsupported && got.verdict == failed:
 		return ""
 	case gap && got.verdict == passed:
 		return "it passes, but is listed as impossible"
@@ -159,7 +164,11 @@ func writePage(w io.Writer, known exceptions, tables ...*table) {
 	for _, tab := range tables {
 		tab.print(w, known)
 	}
-	fmt.Fprint(w, "## Scenarios without checks\n\n")
+	fmt.Fprint(w, "## Scenarios that are not supported\n\n")
+	for _, name := range slices.Sorted(maps.Keys(known.unsupported)) {
+		fmt.Fprintf(w, "- `%s`: %s\n", name, known.unsupported[name])
+	}
+	fmt.Fprint(w, "\n## Scenarios without checks\n\n")
 	for _, name := range slices.Sorted(maps.Keys(known.unchecked)) {
 		fmt.Fprintf(w, "- `%s`: %s\n", name, known.unchecked[name])
 	}
@@ -173,12 +182,12 @@ const preface = `# Results of the official conformance suite
 The [conformance suite](https://github.com/modelcontextprotocol/conformance) of MCP tests servers and clients. ` + "`make conformance`" + `
 runs it in the version that [package.json](../test/conformance/package.json) pins: against a server and a client built
 with this library ([server](../test/conformance/server), [client](../test/conformance/client)), and through the gateway. This
-page has the results. A warning counts as a failure here; no failure is expected.
+page has the results. A warning counts as a failure here; no failure is expected, except of what is not supported.
 
 | mark | meaning |
 |---|---|
 | ✓ | passed, without a warning |
-| ✗ | failed: only in columns of other projects, which show what can be expected of the gateway in front of them |
+| ✗ | failed: only in columns of other projects, which show what can be expected of the gateway in front of them, and what is not supported |
 | – | nothing was checked |
 | a letter | a revision cannot express this, for the reason with that letter in [bridge.md](bridge.md) |
 

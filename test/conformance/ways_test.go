@@ -5,12 +5,16 @@ package conformance
 
 import (
 	"fmt"
+	"net/http"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/test/foreign"
+	"github.com/signalbox-mcp/signalbox/test/identity/provider"
+	"github.com/signalbox-mcp/signalbox/test/tap"
 )
 
 // way is one way in which the suite reaches a server or client.
@@ -22,6 +26,8 @@ type way struct {
 	// like names the way that this one must match in its results: a scenario that passes there, on
 	// any wire, must pass here on every wire. If it is empty, all must pass.
 	like string
+	// plays reports whether a scenario can be run in this way. If it is nil, all can.
+	plays func(scenario string) bool
 	// foreign marks a way that only shows the results of other projects.
 	foreign bool
 	// lacks is the era that the backends of this way do not serve.
@@ -74,11 +80,32 @@ func (p programs) clients() []way {
 	}
 }
 
+// accounts returns the ways to a client for the scenarios about authorization: it gets tokens
+// at the authorization server of the suite.
+func (p programs) accounts() []way {
+	return []way{
+		{name: direct + "ours", note: "our client, directly", open: started(p.client)},
+		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, directly", open: started(p.goClient), foreign: true},
+		{name: through + "ours", note: "our client, through the gateway, which gets tokens for itself", plays: needsNoUser,
+			open: startedFor(needsNoUser, p.behind, p.gateway, p.client)},
+	}
+}
+
+// needsNoUser reports whether a scenario is about a client that has no user.
+func needsNoUser(scenario string) bool {
+	return strings.HasPrefix(scenario, "auth/client-credentials-") || scenario == "auth/wif-jwt-bearer"
+}
+
 // started is a command that the suite starts.
 func started(command ...string) func(*testing.T, suite) func(set) []scenario {
+	return startedFor(nil, command...)
+}
+
+// startedFor is a command that the suite starts for some scenarios, or for all if plays is nil.
+func startedFor(plays func(string) bool, command ...string) func(*testing.T, suite) func(set) []scenario {
 	return func(t *testing.T, s suite) func(set) []scenario {
 		t.Helper()
-		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what) }
+		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what, plays) }
 	}
 }
 
@@ -107,6 +134,8 @@ func (p programs) servers() []way {
 			open: p.through(bare(stateless)), like: direct + "stateless"},
 		{name: through + "one of five", note: "the gateway in front of our server and four more with prefixes",
 			open: p.through(bare(both), named(old), named(current), named(stateful), named(stateless))},
+		{name: through + "tokens", note: "the gateway in front of our server, for requests with the tokens of an identity provider only",
+			open: p.withTokens(bare(both))},
 		{name: through + "legacy", note: "the gateway in front of our server, which serves the legacy era only",
 			open: p.through(bare(old)), lacks: modern},
 		{name: through + "modern", note: "the gateway in front of our server, which serves the modern era only",
@@ -163,15 +192,46 @@ func named(open func(*testing.T) string) backend {
 func (p programs) through(backends ...backend) func(*testing.T, suite) func(set) []scenario {
 	return served(func(t *testing.T) string {
 		t.Helper()
-		var entries []string
-		for i, b := range backends {
-			entries = append(entries, fmt.Sprintf(`"b%d": %s`, i+1, b(t)))
-		}
-		config := filepath.Join(t.TempDir(), "servers.json")
-		text := fmt.Sprintf(`{"conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, strings.Join(entries, ", "))
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return p.serve(t, "127.0.0.1:0", "", backends)
+	})
+}
+
+// withTokens is like through, for requests that need a token of an identity provider. A
+// proxy before the gateway adds it, because the suite has none.
+func (p programs) withTokens(backends ...backend) func(*testing.T, suite) func(set) []scenario {
+	return served(func(t *testing.T) string {
+		t.Helper()
+		const scope = "mcp:use"
+		at := foreign.FreeAddress(t)
+		public := "http://" + at
+		client := provider.Machine("suite", "secret-of-the-suite")
+		issuer := provider.Start(t, provider.Settings{Clients: []provider.Client{client}})
+		auth := fmt.Sprintf(`"publicURL": %q, "auth": {"issuers": [{"name": "corp", "issuer": %q, "scopes": [%q]}]}, `, public, issuer.Issuer, scope)
+		url, err := neturl.Parse(p.serve(t, at, auth, backends))
+		if err != nil {
 			t.Fatal(err)
 		}
-		return foreign.Start(t, p.gateway, "serve", "--config", config, "--listen", "127.0.0.1:0").URL
+		tokens, err := issuer.MachineToken(t.Context(), client, public+url.Path, scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relay := tap.Before(t, public)
+		relay.Change = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokens.Access) }
+		return relay.URL + url.Path
 	})
+}
+
+// serve starts the gateway with more keys of the configuration and returns its address.
+func (p programs) serve(t *testing.T, at, keys string, backends []backend) string {
+	t.Helper()
+	var entries []string
+	for i, b := range backends {
+		entries = append(entries, fmt.Sprintf(`"b%d": %s`, i+1, b(t)))
+	}
+	config := filepath.Join(t.TempDir(), "servers.json")
+	text := fmt.Sprintf(`{%s"conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, keys, strings.Join(entries, ", "))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return foreign.Start(t, p.gateway, "serve", "--config", config, "--listen", at).URL
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // authorized sends an HTTP request with the credential for about, and sends it again if
-// Credentials say so after a 401 or 403: the server has not processed it. It is sent again once
+// Credentials allow it after a 401 or 403: the server has not processed it. It is sent again once
 // after each of the two statuses. The response that it returns is never one that Credentials
 // have answered for.
 func (e *Endpoint) authorized(ctx context.Context, about *mcp.Request, header http.Header, send func(http.Header) (*http.Response, error)) (*http.Response, error) {

@@ -67,8 +67,16 @@ const patience = 10 * time.Second
 
 // configure writes the configuration of a gateway with one server and no prefix.
 func configure(dir, url string) (file string, err error) {
+	server := map[string]any{"url": url, "prefix": ""}
+	oauth, err := oauthOf(dir, os.Getenv(envScenario), os.Getenv(envContext))
+	if err != nil {
+		return "", err
+	}
+	if oauth != nil {
+		server["oauth"] = oauth
+	}
 	text, err := json.Marshal(map[string]any{
-		"mcpServers": map[string]any{"suite": map[string]any{"url": url, "prefix": ""}},
+		"mcpServers": map[string]any{"suite": server},
 		"limits":     map[string]any{"firstList": patience.String()},
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,18 +48,32 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	all := scenarios()
-	play, ok := all[getenv(envScenario)]
+	all, name := scenarios(), getenv(envScenario)
+	play, ok := all[name]
+	if isAuthorization(name) {
+		play, ok = useAccount, true
+	}
 	switch {
 	case flags.NArg() != 1:
 		return errors.New("want one argument, the URL of the server")
 	case *revision != "" && mcp.Version(*revision).Era() == mcp.EraUnknown:
 		return fmt.Errorf("unknown revision %q", *revision)
 	case !ok:
-		return fmt.Errorf("%s=%q is unknown; known are %s", envScenario, getenv(envScenario),
-			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return fmt.Errorf("%s=%q is unknown; known are auth/*, %s", envScenario, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
-	s := connect(flags.Arg(0), mcp.Version(*revision), getenv(envContext))
+	dir, err := os.MkdirTemp("", "client")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	credentials, err := credentialsFor(name, flags.Arg(0), getenv(envContext), dir)
+	if err != nil {
+		return err
+	}
+	if c, ok := credentials.(*grant.Gateway); ok {
+		defer c.Close()
+	}
+	s := connect(flags.Arg(0), mcp.Version(*revision), getenv(envContext), credentials)
 	defer s.close()
 	return play(ctx, s)
 }

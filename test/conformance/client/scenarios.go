@@ -18,6 +18,7 @@ import (
 type scenario func(ctx context.Context, s *session) error
 
 // scenarios returns the scenarios of the suite except those about authorization, by name.
+// Of those, useAccount plays all.
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		"initialize":                          listTools,

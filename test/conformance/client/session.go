@@ -30,12 +30,13 @@ type session struct {
 
 // connect returns a session in the revision, or in the server's if it is empty. Nothing is
 // sent before the first request.
-func connect(url string, revision mcp.Version, given string) *session {
+func connect(url string, revision mcp.Version, given string, credentials client.Credentials) *session {
 	return &session{
 		server: client.NewHTTP(url, client.Config{
-			Name:    "conformance",
-			Version: revision,
-			Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+			Name:        "conformance",
+			Version:     revision,
+			Credentials: credentials,
+			Logger:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		}),
 		self: &mcp.Peer{
 			Version:      mcp.LatestModern,

@@ -93,7 +93,7 @@ func doctor(ctx context.Context, e *command.Env, src source.Source, name string,
 	return found, e.PrintJSON(text)
 }
 
-// examineFor is examine with a bound, for a user who may interrupt it.
+// examineFor is examine with a bound, for a user, which may be interrupted.
 func examineFor(ctx context.Context, e *command.Env, src source.Source, name string) ([]check.Finding, error) {
 	interrupted, done := e.Interruptible(ctx)
 	defer done()

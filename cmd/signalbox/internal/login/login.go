@@ -145,9 +145,9 @@ func (s *signIn) run(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return errInterrupted
 	case err != nil && !asks:
-		return s.notAsked(perr, err)
+		return s.notAsked(uri, perr, err)
 	case err != nil:
-		return withCause(err)
+		return s.notPrepared(uri, err)
 	}
 	c := newCallback(s.source, s.in)
 	stop := func() {}
@@ -203,16 +203,29 @@ func (s *signIn) probe(ctx context.Context) (asks bool, err error) {
 }
 
 // notAsked returns the error of a server that has answered without a token, or not at all.
-func (s *signIn) notAsked(probed, err error) error {
+func (s *signIn) notAsked(uri string, probed, err error) error {
 	check, ok := errors.AsType[*oauth.CheckError](err)
 	switch {
 	case !ok || check.Check != oauth.CheckNotFound:
-		return withCause(err)
+		return s.notPrepared(uri, err)
 	case probed == nil:
 		return fmt.Errorf("the server does not ask for a sign-in: it answers without a token, and names no authorization server (if it does not list all of its tools, set oauth.issuer of mcpServers.%s)", s.srv.Name)
 	default:
 		return fmt.Errorf("the server does not ask for a sign-in, and names no authorization server: %w (correct its url, or set oauth.issuer of mcpServers.%s)", probed, s.srv.Name)
 	}
+}
+
+// notPrepared returns the error of a sign-in that could not begin.
+func (s *signIn) notPrepared(uri string, err error) error {
+	check, ok := errors.AsType[*oauth.CheckError](err)
+	own, isOwn := errors.AsType[*grant.Error](err)
+	if !ok || check.Check != oauth.CheckRegistration || !isOwn {
+		return withCause(err)
+	}
+	if u, perr := url.Parse(uri); perr == nil && u.Port() != "" && s.oauth.CallbackPort == 0 {
+		return fmt.Errorf("%w, and oauth.callbackPort: %s beside it", own, u.Port()) // another time it would be another one
+	}
+	return own
 }
 
 // withCause appends the cause to the error of a grant, which alone is for clients.

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
@@ -173,7 +174,7 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 	}
 	for i := range found {
 		x := &found[i]
-		met := false
+		var met bool
 		switch call.want {
 		case "may":
 			met = x.Outcome == "allowed"
@@ -194,7 +195,7 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 func (run *testRun) runSees(c *testCase) {
 	names, _ := run.g.Sees(c.as.identity(), c.as.peer(), run.profile)
 	for _, one := range c.sees {
-		matches := func(name string) bool { return match(one.pattern, name) }
+		matches := func(name string) bool { return catalog.Match(one.pattern, name) }
 		n := 0
 		for _, name := range names {
 			if matches(name) {
@@ -213,22 +214,4 @@ func (run *testRun) runSees(c *testCase) {
 	} else {
 		run.report(c, c.at, true, "sees nothing else")
 	}
-}
-
-// match reports whether a pattern, in which * is any text, matches a name.
-func match(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, head)
-	for ok {
-		part, after, more := strings.Cut(rest, "*")
-		if !more {
-			return strings.HasSuffix(name, part)
-		}
-		_, name, ok = strings.Cut(name, part)
-		rest = after
-	}
-	return false
 }

@@ -1,0 +1,58 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"reflect"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
+)
+
+// operatorsKey is the key of the condition for operators.
+const operatorsKey = "operators"
+
+// operators is a CEL expression that is not empty: an empty one must not count as none.
+func operators() form {
+	f := text()
+	read := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		if read(r, n, p, into); n.Kind == configfile.Text && n.Text == "" {
+			r.reject(p, `write an expression, such as "principal.name == 'ops'", or remove it`, "%q is empty", p.name)
+		}
+	}
+	return f
+}
+
+// CompileOperators returns the condition for operators, or nil without one. A Config that
+// is valid has no mistake in it.
+func (c *Config) CompileOperators() (*policy.Condition, error) {
+	if c.Operators == "" {
+		return nil, nil
+	}
+	condition, problem := policy.CompileCondition(c.Operators)
+	if problem != nil {
+		return nil, problem
+	}
+	return condition, nil
+}
+
+func checkOperators(c *Config, r *reader) {
+	p := place{}.key(operatorsKey)
+	if c.Operators == "" || r.has(p) {
+		return
+	}
+	_, problem := policy.CompileCondition(c.Operators)
+	switch {
+	case problem == nil:
+	case problem.Line == 0:
+		r.report(p, "", "%q: %s", p.name, problem.Text)
+	default:
+		if exact, ok := r.within(p, c.Operators, problem.Line, problem.Column); ok {
+			r.report(p.withAt(exact), "", "%q: %s", p.name, problem.Text)
+			return
+		}
+		r.report(p, "", "%q, line %d column %d of the expression: %s", p.name, problem.Line, problem.Column, problem.Text)
+	}
+}

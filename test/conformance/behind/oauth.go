@@ -1,0 +1,50 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The environment variables of the suite.
+const (
+	envScenario = "MCP_CONFORMANCE_SCENARIO"
+	envContext  = "MCP_CONFORMANCE_CONTEXT" // additional data of the scenario, as JSON
+)
+
+// oauthOf returns the key oauth of the server of a scenario, or nil. Secrets are put into
+// files of dir.
+func oauthOf(dir, scenario, given string) (map[string]any, error) {
+	if !strings.HasPrefix(scenario, "auth/") {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	var with struct {
+		ID         string `json:"client_id"`
+		Secret     string `json:"client_secret"`
+		PrivateKey string `json:"private_key_pem"`
+		Workload   string `json:"valid_jwt"`
+	}
+	if err := json.Unmarshal([]byte(given), &with); err != nil {
+		return nil, fmt.Errorf("%s: %w", envContext, err)
+	}
+	oauth := map[string]any{"as": "gateway", "clientId": with.ID}
+	for name, text := range map[string]string{"clientSecret": with.Secret, "clientKey": with.PrivateKey, "assertion": with.Workload} {
+		if text == "" {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		oauth[name] = "${file:" + file + "}"
+	}
+	if with.Workload != "" {
+		oauth["grant"], oauth["assertion"] = "jwtBearer", filepath.Join(dir, "assertion")
+	}
+	return oauth, nil
+}
