@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
@@ -88,7 +89,11 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, sh
 			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})
 		}
 	} else {
-		add(downFinding(&b, &srv, shellPath))
+		f := downFinding(&b, &srv, shellPath)
+		if f.Code == code.AuthSignIn {
+			f.Fix = signInFix(cfg, &srv)
+		}
+		add(f)
 	}
 	if err := gw.Close(); err != nil { //nolint:contextcheck // it ends even if ctx has ended
 		add(Finding{Result: Fail, Text: fmt.Sprintf("it could not be ended: %v", err)})
@@ -141,6 +146,19 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	}
 	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
 	return f
+}
+
+// signInFix returns how to sign in at a server.
+func signInFix(cfg *config.Config, srv *config.Backend) string {
+	command := "signalbox login " + srv.Name
+	switch {
+	case access.HasAuthorization(srv):
+		return "remove the Authorization header of " + srv.Name + ", then " + command
+	case srv.OAuth == nil && (!cfg.Auth.IsZero() || !cfg.Effective().IsLocal()):
+		return "add 'oauth: {}' to " + srv.Name + ", then " + command
+	default:
+		return command
+	}
 }
 
 // downFinding describes why a server does not work, and what to do about it.

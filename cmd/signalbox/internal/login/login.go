@@ -159,8 +159,8 @@ func (s *signIn) run(ctx context.Context) error {
 	return s.await(ctx, c)
 }
 
-// listen opens the listener of the redirect URI. There is none if the configured port is in use,
-// and the address is to be pasted.
+// listen opens the listener of the redirect URI, or none if the configured port is in use
+// and the address is pasted.
 func (s *signIn) listen(ctx context.Context) (net.Listener, string, error) {
 	var registered []string
 	if s.oauth.ClientID == "" && s.oauth.CallbackPort == 0 {

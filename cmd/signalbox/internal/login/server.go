@@ -25,7 +25,7 @@ import (
 type kept struct {
 	src   source.Source
 	cfg   *config.Config
-	state string // "" if there is none
+	state string // the state folder, or ""
 	vault *vault.Vault
 	log   *slog.Logger
 }
