@@ -412,10 +412,16 @@ func TestDryRun(t *testing.T) {
 
 func TestPolicyIsRecorded(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "audit.jsonl")
-	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = record })
+	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File, cfg.Operators = record, "true" })
 	bob := person("bob", "staff")
 	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
+	}
+	counts := metricsOf(t, g)
+	for series, want := range map[string]string{`denied",rule="no-prod`: "1", `needs",rule="write`: "1", `allowed",rule="staff`: "1", `denied",rule="otherwise`: "0"} {
+		if got := fmt.Sprint(counts[`signalbox_decisions_total{decision="`+series+`"}`]); got != want {
+			t.Errorf("decisions %s: %s, want %s", series, got, want)
+		}
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)

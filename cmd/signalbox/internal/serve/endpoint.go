@@ -161,12 +161,17 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()
 }
 
-// withMetadata serves the metadata of the endpoint beside other paths.
+// withMetadata serves the metadata of the endpoint, and the pages of sign-ins, beside other paths.
 func withMetadata(gw *signalbox.Gateway, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/.well-known/") && gw.IsMetadata(r.URL.Path) {
 			closeAmbiguous(w, r)
 			gw.ServeMetadata(w, r)
+			return
+		}
+		if gw.IsSignIn(r.URL.Path) {
+			closeAmbiguous(w, r)
+			gw.ServeSignIn(w, r)
 			return
 		}
 		others.ServeHTTP(w, r)
