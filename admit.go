@@ -52,6 +52,7 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	d := f.decide(viewerOf(req), req)
 	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
+		f.policy.allowed[d.Rule].Inc()
 		return admitted{f.view, f.entry, why}, nil
 	}
 	kind := policyDenied
@@ -61,6 +62,7 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	case d.Effect == policy.Needs:
 		kind = stepUp
 	}
+	g.metrics.Decisions(d.Rule, why.decision).Inc()
 	g.notePolicy(ctx, req, kind, f.entry, why)
 	switch {
 	case f.policy.dryRun:

@@ -62,9 +62,11 @@ func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
 		}
 		return own
-	default:
-		return nil
 	}
+	if users := g.usersFor(srv); users != nil {
+		return users
+	}
+	return nil
 }
 
 // helperCredentials are the headers that a program prints.
