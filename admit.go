@@ -206,7 +206,7 @@ func completionArguments(params []byte) []byte {
 
 // twoMembers returns two members of an object as they are written, or nil for one that is
 // missing. It reports false for a value that is neither an object nor null, and for two members
-// of one name, of which the backend may read the other one.
+// of one name: the backend may read the other one.
 func twoMembers(object []byte, first, second string) (a, b []byte, ok bool) {
 	if len(object) == 0 || object[0] != '{' {
 		return nil, nil, isNull(object)
