@@ -136,7 +136,7 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 	return f.policy.Decide(s, f.classes.items()[listed].Item, &call, known)
 }
 
-// mayFollow reports whether a client may be told of updates of a resource in its view.
+// mayFollow reports whether a client may be notified of updates of a resource in its view.
 func (v *view) mayFollow(of viewer, uri string) bool {
 	if v.policy == nil || v.policy.dryRun {
 		return true

@@ -343,7 +343,7 @@ func (s *signIn) outcome(err error) error {
 	return nil
 }
 
-// report prints the grant, and tells running gateways.
+// report prints the grant, and informs running gateways.
 func (s *signIn) report(ctx context.Context, began time.Time) error {
 	ctx = context.WithoutCancel(ctx)
 	grants, err := s.kept.grantsOf(ctx, s.srv.Name, s.principal)
