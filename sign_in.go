@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -378,13 +379,37 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if err := source.Check(ctx, c.asUser(req).Principal); err != nil {
 		return nil, c.explain(err)
 	}
-	b.Retry()
+	if c.isSingle || c.oauth.Lists == config.ListsShared {
+		b.Retry()
+		c.awaitLists(ctx, b)
+	}
 	return signedIn(req, b)
+}
+
+// listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
+const listsAfterSignIn = 10 * time.Second
+
+// awaitLists waits until the lists of a backend replace the tool to sign in.
+func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend) {
+	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
+	defer cancel()
+	for {
+		v := c.g.view.Load()
+		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
+		if i < 0 || !b.needsGate(v.offered[i]) {
+			return
+		}
+		select {
+		case <-v.replaced:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // signedIn returns the result of the tool to sign in.
 func signedIn(req *mcp.Request, b *activeBackend) (*mcp.Result, error) {
-	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + ". Its tools are listed now."}}}
+	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + "."}}}
 	if req.Client.Version.Era() == mcp.EraModern {
 		out["resultType"] = mcp.ResultComplete
 	}
