@@ -152,7 +152,7 @@ func (s *signIn) run(ctx context.Context) error {
 	c := newCallback(s.source, s.in)
 	stop := func() {}
 	if l != nil {
-		stop = c.serve(l)
+		stop = c.serve(l) //nolint:contextcheck // the page is sent also after ctx has ended
 	}
 	defer stop()
 	s.show(ctx)
