@@ -150,7 +150,7 @@ func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.
 	return f.policy.Decide(s, f.classes.items()[listed].Item, &call, known)
 }
 
-// mayFollow reports whether a client may be told of updates of a resource in its view.
+// mayFollow reports whether a client may be notified of updates of a resource in its view.
 func (v *view) mayFollow(of viewer, uri string) bool {
 	if v.policy == nil || v.policy.dryRun {
 		return true

@@ -23,8 +23,8 @@ import (
 
 // newAuth returns what identifies the senders of requests, or nil without authentication. cfg
 // has its defaults filled in. The values of tokens are revealed only to the comparison, so
-// that no log and no status can print one. foreign is told
-// of headers of the proxy that are not from it. The error is of type [config.Problems].
+// that no log and no status can print one. foreign is called for headers of the proxy that are
+// not from it. The error is of type [config.Problems].
 func newAuth(cfg *config.Config, log *slog.Logger, foreign func(*http.Request, string)) (*auth.Chain, error) {
 	if cfg.Auth.IsZero() {
 		return nil, nil

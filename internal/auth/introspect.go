@@ -59,7 +59,7 @@ type introspector struct {
 	failing bool
 }
 
-// opinion is what an issuer says of a token.
+// opinion is the response of an issuer about a token.
 type opinion struct {
 	verified *verified // if the token counts
 	invalid  error     // else a kind
@@ -249,7 +249,7 @@ func (in *introspector) note(ctx context.Context, err error) {
 	}
 }
 
-// parse returns what a response says of a token (RFC 7662, section 2.2). Its members count as
+// parse returns the content of a response about a token (RFC 7662, section 2.2). Its members count as
 // the claims of a signed token do. An error means that it says nothing.
 func (in *introspector) parse(raw []byte, token string, s resource, now time.Time) (*opinion, error) {
 	members, err := decodeClaims(raw)

@@ -35,7 +35,7 @@ type Tokens struct {
 	Scopes []string
 
 	// Expires is when the access token ends, counted from the start of the request: at
-	// most 24 hours from then, and one hour if the response does not say.
+	// most 24 hours from then, and one hour without one in the response.
 	Expires time.Time
 
 	// Once is whether the access token had ended when it was issued. It may be used for the

@@ -162,7 +162,7 @@ func (s *SignInServer) authorize(w http.ResponseWriter, r *http.Request) {
 		s.codes[code] = q
 		back.Set("code", code)
 	}
-	http.Redirect(w, r, redirect+"?"+back.Encode(), http.StatusFound)
+	http.Redirect(w, r, redirect+"?"+back.Encode(), http.StatusFound) //nolint:gosec // what an authorization endpoint does
 }
 
 func (s *SignInServer) token(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -160,6 +159,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // message is the content of a page.
 type message struct{ Title, Text string }
 
+//nolint:gochecknoglobals // it does not change
 var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{{.Title}} - Signalbox</title></head>
 <body><h1>{{.Title}}</h1><p>{{.Text}}</p></body></html>
@@ -169,7 +169,7 @@ var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
 func (c *callback) serve(l net.Listener) (stop func()) {
 	server := &http.Server{
 		Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(io.Discard, nil), slog.LevelDebug),
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	done := make(chan struct{})
 	go func() { // ends with stop, which waits for it

@@ -152,7 +152,7 @@ func (s *signIn) run(ctx context.Context) error {
 	c := newCallback(s.source, s.in)
 	stop := func() {}
 	if l != nil {
-		stop = c.serve(l)
+		stop = c.serve(l) //nolint:contextcheck // the page is sent also after ctx has ended
 	}
 	defer stop()
 	s.show(ctx)
@@ -343,7 +343,7 @@ func (s *signIn) outcome(err error) error {
 	return nil
 }
 
-// report prints the grant, and tells running gateways.
+// report prints the grant, and informs running gateways.
 func (s *signIn) report(ctx context.Context, began time.Time) error {
 	ctx = context.WithoutCancel(ctx)
 	grants, err := s.kept.grantsOf(ctx, s.srv.Name, s.principal)

@@ -266,7 +266,8 @@ func TestPortInUse(t *testing.T) {
 	commandtest.Write(t, filepath.Join(s.Dir, "signalbox.yaml"), fmt.Sprintf("mcpServers:\n  wiki: {url: %q}\n", s.server.URL+"/mcp"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { s.ended <- s.Execute(ctx, New(s.Env.Env), "wiki", "--no-browser") }()
+	cmd := New(s.Env.Env)
+	go func() { s.ended <- s.Execute(ctx, cmd, "wiki", "--no-browser") }()
 	if got := s.address(t).Query().Get("redirect_uri"); strings.Contains(got, ":"+port+"/") {
 		t.Errorf("the redirect URI is %s, whose port is in use", got)
 	}
@@ -284,7 +285,7 @@ func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	blank := filepath.Join(folder, "my browser")
-	if err := os.WriteFile(blank, nil, 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(blank, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

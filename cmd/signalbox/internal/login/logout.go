@@ -99,7 +99,7 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 
 // parts returns the errors that are joined in err.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost one
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {

@@ -231,7 +231,9 @@ func TestTLS(t *testing.T) {
 	}
 	ann := s.people.client("ann", nil)
 	stranger := newAuthority(t, "people").client("ann", nil)
-	expired := s.people.client("ann", func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour) })
+	expired := s.people.client("ann", func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	})
 	forServers := s.people.client("ann", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
 	nameless := s.people.client("ann", func(c *x509.Certificate) { c.URIs = nil })
 	const user, token = "X-Forwarded-User: bob", "Authorization: Bearer sesame-open-sesame"
