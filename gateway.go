@@ -48,6 +48,8 @@ type Gateway struct {
 	taskIDs  *taskIDs
 	quotas   quota.Quotas
 
+	exchanges atomic.Bool // whether a backend may list with the token of a user
+
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
 

@@ -29,7 +29,7 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins, checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPolicy, checkQuotas, checkOperators,
+		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins, checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPolicy, checkQuotas, checkExchanges, checkOperators,
 	} {
 		check(c, r)
 	}
