@@ -128,6 +128,23 @@ func oauthKeys() []key {
 	}
 }
 
+// checkExchanges rejects an exchange of tokens that no caller can present: a token is sent only to
+// the issuer that it is of.
+func checkExchanges(c *Config, r *reader) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := place{}.key("mcpServers").key(s.Name).key("oauth")
+		issuer := at.key("issuer")
+		if s.OAuth == nil || s.OAuth.GrantType() != GrantExchange || s.OAuth.Issuer == "" || s.OAuth.IsGateway() || r.has(at) || r.has(issuer) {
+			continue
+		}
+		isSame := func(other Issuer) bool { return other.Issuer == s.OAuth.Issuer }
+		if !slices.ContainsFunc(c.Auth.Issuers, isSame) {
+			r.report(issuer, `add it to "auth.issuers", exactly as it is here`, "the grant %s needs tokens of %q, and callers can present none: it is not in %q", GrantExchange, issuer.name, "auth.issuers")
+		}
+	}
+}
+
 // port is a number of a port.
 func port() form {
 	return form{
@@ -196,6 +213,8 @@ func checkGrant(o *OAuth, at place, r *reader) {
 	grant := at.key("grant")
 	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer}, o.GrantType())
 	switch {
+	case o.GrantType() == GrantIDJAG && !o.IsGateway():
+		r.report(grant, "write code or exchange", "the grant %s is not supported yet", o.Grant)
 	case o.IsGateway() && !byGateway:
 		r.report(grant, `write clientCredentials or jwtBearer, or "as: user"`, "the grant %s is for users", o.Grant)
 	case !o.IsGateway() && byGateway:

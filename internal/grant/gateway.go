@@ -17,6 +17,9 @@
 //	in, err := source.Prepare(ctx, principal, grant.SignInOptions{RedirectURI: uri, Scopes: missing.Scopes})
 //	code, err := in.Check(callback.Query()) // after the browser has been at in.URL
 //	err = source.Complete(ctx, in, code)
+//
+// An [Exchange] is the client.Credentials of one backend that is called on behalf of the senders
+// of requests, too, without a sign-in: it exchanges the tokens that they have presented.
 package grant
 
 import (
