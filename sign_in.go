@@ -194,12 +194,13 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 		return nil, err
 	}
 	o := c.oauth
-	requests, err := oauth.New(oauth.Config{Backend: c.srv.URL, Issuer: o.Issuer, FixedEndpoints: o.Endpoints == config.Endpoints20250326})
+	isFixed := o.Endpoints == config.Endpoints20250326
+	requests, err := oauth.New(oauth.Config{Backend: c.srv.URL, Issuer: o.Issuer, FixedEndpoints: isFixed})
 	if err != nil {
 		return nil, err
 	}
 	cfg := grant.SourceConfig{
-		Backend: c.srv.Name, URL: c.srv.URL, OAuth: requests, Vault: kept, Issuer: o.Issuer,
+		Backend: c.srv.Name, URL: c.srv.URL, OAuth: requests, Vault: kept, Issuer: o.Issuer, FixedEndpoints: isFixed,
 		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
 		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), Anonymous: c.isSingle,
 		Logger: c.g.log, Event: c.g.noteGrant,
