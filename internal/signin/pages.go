@@ -121,6 +121,9 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 		return nil, ctx.Err()
 	}
 	d.mu.Lock()
+	if p.isStale {
+		d.resetLocked(p)
+	}
 	in, scopes := p.signIn, p.scopes
 	d.mu.Unlock()
 	if in != nil {
@@ -138,7 +141,7 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 	if d.byID[p.id] != p {
 		return nil, errEnded
 	}
-	p.signIn = in
+	p.signIn, p.isStale = in, len(p.scopes) != len(scopes)
 	d.byState[in.State] = p
 	return in, nil
 }
