@@ -127,7 +127,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	}
 	g.info = implementation(effective.Name, g.version)
 	var err error
-	if g.auth, err = newAuth(effective, g.log); err != nil {
+	if g.auth, err = newAuth(effective, g.log, g.noteForeignProxy); err != nil {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))

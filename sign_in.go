@@ -9,14 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
@@ -118,25 +118,7 @@ func (g *Gateway) noteGrant(ctx context.Context, e grant.Event) {
 // openVault returns the vault, which is opened once.
 func (g *Gateway) openVault() (*vault.Vault, error) {
 	s := &g.signIns
-	s.once.Do(func() {
-		cfg := &g.view.Load().cfg.Credentials
-		if cfg.Dir == "" && g.opt.StateFolder == "" {
-			s.err = errors.New("no folder for the credentials of users is known: set credentials.dir")
-			return
-		}
-		dir := cfg.Dir
-		if dir == "" {
-			dir = filepath.Join(g.opt.StateFolder, "credentials")
-		}
-		keys := make([][]byte, len(cfg.Keys))
-		for i, key := range cfg.Keys {
-			keys[i] = []byte(key.Reveal())
-		}
-		opened, err := vault.Open(g.ctx, vault.NewOptions(dir, keys, g.opt.StateFolder, g.log))
-		if s.err = err; err == nil {
-			s.vault = opened.Vault
-		}
-	})
+	s.once.Do(func() { s.vault, s.err = access.OpenVault(g.ctx, g.view.Load().cfg, g.opt.StateFolder, g.log) })
 	return s.vault, s.err
 }
 
@@ -161,22 +143,12 @@ type userCredentials struct {
 func (g *Gateway) usersFor(srv *config.Backend) *userCredentials {
 	c := &userCredentials{g: g, srv: srv, oauth: srv.OAuth, isSingle: g.auth == nil}
 	if srv.OAuth == nil {
-		if g.auth != nil || !g.isLocal || srv.Transport() == config.TypeStdio || hasAuthorization(srv) || g.opt.StateFolder == "" {
+		if g.auth != nil || !g.isLocal || srv.Transport() == config.TypeStdio || access.HasAuthorization(srv) || g.opt.StateFolder == "" {
 			return nil
 		}
 		c.oauth, c.isOptional = &config.OAuth{}, true
 	}
 	return c
-}
-
-// hasAuthorization reports whether the entry of a server has a credential of its own.
-func hasAuthorization(srv *config.Backend) bool {
-	for name := range srv.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			return true
-		}
-	}
-	return false
 }
 
 // grants returns the grants of the users, which it opens when they are first needed.
@@ -193,33 +165,13 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := c.oauth
-	requests, err := oauth.New(oauth.Config{Backend: c.srv.URL, Issuer: o.Issuer, FixedEndpoints: o.Endpoints == config.Endpoints20250326})
+	cfg, err := access.Source(c.srv, c.oauth)
 	if err != nil {
 		return nil, err
 	}
-	cfg := grant.SourceConfig{
-		Backend: c.srv.Name, URL: c.srv.URL, OAuth: requests, Vault: kept, Issuer: o.Issuer,
-		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), Anonymous: c.isSingle,
-		Logger: c.g.log, Event: c.g.noteGrant,
-	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
-	}
-	if o.ClientMetadata != config.MetadataNone {
+	cfg.Vault, cfg.Anonymous, cfg.Logger, cfg.Event = kept, c.isSingle, c.g.log, c.g.noteGrant
+	if c.oauth.ClientMetadata != config.MetadataNone {
 		cfg.MetadataURL = signin.ClientID(c.g.view.Load().cfg.PublicURL)
-	}
-	if !o.ClientKey.IsZero() {
-		if cfg.Client.Key, err = oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
-			return nil, err
-		}
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
-	}
-	if o.Audience != "" {
-		cfg.Parameters["audience"] = o.Audience
 	}
 	c.source, err = grant.NewSource(cfg)
 	return c.source, err
@@ -427,13 +379,37 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if err := source.Check(ctx, c.asUser(req).Principal); err != nil {
 		return nil, c.explain(err)
 	}
-	b.Retry()
+	if c.isSingle || c.oauth.Lists == config.ListsShared {
+		b.Retry()
+		c.awaitLists(ctx, b)
+	}
 	return signedIn(req, b)
+}
+
+// listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
+const listsAfterSignIn = 10 * time.Second
+
+// awaitLists waits until the lists of a backend replace the tool to sign in.
+func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend) {
+	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
+	defer cancel()
+	for {
+		v := c.g.view.Load()
+		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
+		if i < 0 || !b.needsGate(v.offered[i]) {
+			return
+		}
+		select {
+		case <-v.replaced:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // signedIn returns the result of the tool to sign in.
 func signedIn(req *mcp.Request, b *activeBackend) (*mcp.Result, error) {
-	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + ". Its tools are listed now."}}}
+	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + "."}}}
 	if req.Client.Version.Era() == mcp.EraModern {
 		out["resultType"] = mcp.ResultComplete
 	}

@@ -260,3 +260,52 @@ func operatorRequest(t *testing.T, path string) *http.Request {
 	r.Header.Set("Authorization", "Bearer canary-token-of-t_ann")
 	return r
 }
+
+// A call that the policy refuses asks for no sign-in, and no backend (N12).
+func TestNoSignInForWhatIsRefused(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(withTokens + `, "policy": {"otherwise": "deny", "rules": [{"name": "ann", "allow": "principal.name == 'ann'"}]}`)
+	retried(t, g.Gateway, "down")
+	if res := g.call("canary-token-of-t_bob", "tools/call", "crm__sign_in", withURL, ""); strings.Contains(res, "/signin/") || strings.Contains(res, "input_required") || strings.Contains(g.log.String(), "signin_begun") {
+		t.Errorf("bob: %s", res)
+	}
+	g.begun("canary-token-of-t_ann")
+}
+
+// A client that agrees without opening the page is asked again, as often as limits.rounds allows,
+// and then gets the text (identity attack 36).
+func TestSignInIsNotAskedForEver(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(`, "oauth": {"wait": "1ms"}` + keyed + `, "limits": {"rounds": 3}`)
+	retried(t, g.Gateway, "down")
+	page, state := g.begun("")
+	for n := 1; n <= 3; n++ {
+		res := g.call("", "tools/call", "crm__sign_in", withURL, `,"requestState":"`+state+`","inputResponses":{"signin":{"action":"accept"}}`)
+		found := stateOf.FindStringSubmatch(res)
+		if n == 3 && len(found) == 0 && strings.Contains(res, `"isError":true`) && strings.Contains(res, page) {
+			return
+		}
+		if len(found) != 2 || pageURL.FindString(res) != page {
+			t.Fatalf("answer %d: %s", n, res)
+		}
+		state = found[1]
+	}
+	t.Error("it was asked more than three times")
+}
+
+// The requestState of a sign-in is for its sender and its request only.
+func TestSignInStateBelongsToItsRequest(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(withTokens)
+	retried(t, g.Gateway, "down")
+	_, state := g.begun("canary-token-of-t_ann")
+	again := `,"requestState":"` + state + `","inputResponses":{"signin":{"action":"accept"}}`
+	for what, res := range map[string]string{
+		"another principal": g.call("canary-token-of-t_bob", "tools/call", "crm__sign_in", withURL, again),
+		"another request":   g.call("canary-token-of-t_ann", "tools/call", "crm__sign_in", withURL, again+`,"arguments":{"a":1}`),
+	} {
+		if !strings.Contains(res, "requestState is unknown") {
+			t.Errorf("%s: %s", what, res)
+		}
+	}
+}

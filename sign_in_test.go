@@ -286,7 +286,6 @@ func TestSignInWithoutConfiguration(t *testing.T) {
 	if !strings.Contains(res, "You are signed in") {
 		t.Fatalf("result %s", res)
 	}
-	retried(t, g.Gateway, "live")
 	if list := g.call("", "tools/list", "", `{}`, ""); strings.Join(toolList.FindStringSubmatch(list), " ") != `"name":"crm__find" crm__find` {
 		t.Fatalf("tools %s", list)
 	}

@@ -30,7 +30,8 @@ func (c *Config) Validate() error {
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
-		checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys,
+		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy,
+		checkStateKeys, checkCredentialsKeys,
 		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
 		checkPolicy, checkQuotas, checkOperators, checkUsers,
 	} {
@@ -56,7 +57,7 @@ func checkListen(c *Config, r *reader) {
 		r.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
 	auth, allow := place{}.key("auth"), place{}.key("allowUnauthenticated")
-	if c.isPublic() && c.Auth.IsZero() && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), allow) {
+	if c.isPublic() && c.Auth.IsZero() && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), auth.key("certificates"), auth.key("proxy"), allow) {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
