@@ -369,7 +369,7 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 }
 
 // gateName is the name of the tool, after the prefix of its backend, with which a user signs in at
-// a backend of which the lists cannot be seen before.
+// a backend without lists that can be seen before.
 const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.

@@ -138,7 +138,7 @@ mcpServers:
 			return got
 		}
 		ann, bob := idp.token(idp.key, nil), idp.token(idp.key, map[string]any{"sub": "bob"})
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(commandtest.Patience); ; <-time.After(10 * time.Millisecond) {
 			got := send(ann, modernList, "tools/list", "")
 			if strings.Contains(got.body, "tickets__echo") {
 				break

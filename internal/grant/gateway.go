@@ -131,7 +131,7 @@ func (g *Gateway) Last() Attempt {
 // PerPrincipal reports false.
 func (g *Gateway) PerPrincipal() bool { return false }
 
-// For returns the token. A backend of which the authorization server cannot be found without
+// For returns the token. A backend with an authorization server that cannot be found without
 // its challenge gets a request without one first.
 func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, error) {
 	scopes := g.stepped()
