@@ -138,7 +138,9 @@ mcpServers:
 			return got
 		}
 		ann, bob := idp.token(idp.key, nil), idp.token(idp.key, map[string]any{"sub": "bob"})
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 			got := send(ann, modernList, "tools/list", "")
 			if strings.Contains(got.body, "tickets__echo") {
 				break

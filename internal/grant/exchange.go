@@ -34,7 +34,7 @@ type ExchangeConfig struct {
 	Issuer string
 
 	Client     oauth.Registration // of the gateway at Issuer
-	Scopes     []string           // to request; nil is none, whatever the backend names
+	Scopes     []string           // to request; nil omits them, whatever the backend names
 	Resource   string             // to request (RFC 8707): "" is what the backend publishes; see NoResource
 	Audience   string             // to request, or ""
 	Parameters map[string]string  // more parameters of token requests
