@@ -52,6 +52,7 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	d := f.decide(viewerOf(req), req)
 	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
+		f.policy.allowed[d.Rule].Inc()
 		return admitted{f.view, f.entry, why}, nil
 	}
 	kind := policyDenied
@@ -61,6 +62,7 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	case d.Effect == policy.Needs:
 		kind = stepUp
 	}
+	g.metrics.Decisions(d.Rule, why.decision).Inc()
 	g.notePolicy(ctx, req, kind, f.entry, why)
 	switch {
 	case f.policy.dryRun:
@@ -105,21 +107,35 @@ func nameInRecord(e *catalog.Entry) string {
 	return e.Name
 }
 
-// decide returns the decision about a request for the item of a lookup.
+// decide returns the decision about a request for the item of a lookup. A URI that is in no list
+// is judged as it is written, and in its plain form.
 func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
+	if f.isListed() {
+		return f.decideURI(of, req, "")
+	}
+	d := f.decideURI(of, req, f.entry.Name)
+	if plain := policy.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
+		return f.decideURI(of, req, plain)
+	}
+	return d
+}
+
+// decideURI is decide for a URI that is in no list, or for an item if that is "".
+func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.Decision {
 	s := f.policy.Subject(of.currentIdentity(), of.Peer)
 	listed, call := f.entry, policy.Call{Method: req.Method}
-	if f.entry.JSON() == nil { // a URI that is in no list
-		call.URI, call.HasURI = f.entry.Name, true
+	if uri != "" {
+		call.URI, call.HasURI = uri, true
 		var ok bool
 		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // in a dry run, of the only backend with resources
-			item := policy.NewItem(policy.Resource, f.entry.BackendName, f.entry.Name, f.entry.Own, nil)
+			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, uri, nil)
 			return f.policy.Decide(s, item, &call, nil)
 		}
 	}
 	var known *policy.Verdict
 	// If the sender is of another class now than when its view was taken, nothing is known.
-	if f.class == nil || f.class.class == s.Class() {
+	// What is known about a template is for URIs as it makes them, which are plain.
+	if isPlain := uri == "" || uri == f.entry.Name; isPlain && (f.class == nil || f.class.class == s.Class()) {
 		seen := f.classes.of(s)
 		known = seen.verdicts[listed]
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
@@ -134,7 +150,7 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 	return f.policy.Decide(s, f.classes.items()[listed].Item, &call, known)
 }
 
-// mayFollow reports whether a client may be told of updates of a resource in its view.
+// mayFollow reports whether a client may be notified of updates of a resource in its view.
 func (v *view) mayFollow(of viewer, uri string) bool {
 	if v.policy == nil || v.policy.dryRun {
 		return true
@@ -146,52 +162,74 @@ func (v *view) mayFollow(of viewer, uri string) bool {
 	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect == policy.Allowed
 }
 
-// argumentsOf returns the arguments of a call as rules see them, or nil. Those of a completion
-// are the ones that the client has already, and the one that it completes.
+// argumentsOf returns the arguments of a call as rules see them, or nil.
 func argumentsOf(req *mcp.Request) []byte {
-	if req.Method != "completion/complete" {
-		return req.Params.Raw(mcp.FieldArguments)
+	if req.Method == "completion/complete" {
+		return completionArguments(req.Params.Bytes())
 	}
-	var name, value []byte
-	var known []byte
-	for member, raw := range jsonscan.Members(req.Params.Bytes()) {
-		switch member {
-		case "argument":
-			name, value = nameAndValue(raw)
-		case "context":
-			for inner, given := range jsonscan.Members(raw) {
-				if inner == "arguments" {
-					known = given
-				}
-			}
-		}
-	}
+	return req.Params.Raw(mcp.FieldArguments)
+}
+
+// unreadable are arguments that rules cannot read, and so a failure of those that do.
+var unreadable = []byte("null") //nolint:gochecknoglobals // never changed
+
+// completionArguments returns the arguments of a completion: the one that the client completes,
+// and those that it has already.
+func completionArguments(params []byte) []byte {
 	out := []byte{'{'}
-	if name != nil && value != nil {
-		out = append(append(append(out, name...), ':'), value...)
-	}
-	for member, given := range jsonscan.Members(known) {
+	add := func(name, value []byte) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(jsonscan.AppendString(out, member), ':'), given...)
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	for member, raw := range jsonscan.Members(params) {
+		switch member {
+		case "argument":
+			name, value, ok := twoMembers(raw, "name", "value")
+			if !ok || len(name) == 0 || name[0] != '"' || value == nil {
+				return unreadable
+			}
+			add(name, value)
+		case "context":
+			known, _, ok := twoMembers(raw, "arguments", "")
+			if !ok || known != nil && known[0] != '{' && !isNull(known) {
+				return unreadable
+			}
+			for name, value := range jsonscan.Members(known) {
+				add(jsonscan.AppendString(nil, name), value)
+			}
+		}
 	}
 	return append(out, '}')
 }
 
-// nameAndValue returns the members of the argument of a completion, as they are written. The
-// name is nil if it is not a text.
-func nameAndValue(argument []byte) (name, value []byte) {
-	for member, raw := range jsonscan.Members(argument) {
-		switch {
-		case member == "name" && len(raw) > 0 && raw[0] == '"':
-			name = raw
-		case member == "value":
-			value = raw
-		}
+// twoMembers returns two members of an object as they are written, or nil for one that is
+// missing. It reports false for a value that is neither an object nor null, and for two members
+// of one name: the backend may read the other one.
+func twoMembers(object []byte, first, second string) (a, b []byte, ok bool) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil, nil, isNull(object)
 	}
-	return name, value
+	for member, raw := range jsonscan.Members(object) {
+		var at *[]byte
+		switch member {
+		case first:
+			at = &a
+		case second:
+			at = &b
+		default:
+			continue
+		}
+		if *at != nil {
+			return nil, nil, false
+		}
+		*at = raw
+	}
+	return a, b, true
 }
+
+func isNull(raw []byte) bool { return string(raw) == "null" }
 
 // needsScopes returns the error of a request that lacks scopes (RFC 6750, section 3.1). The
 // challenge has all that the request needs: those of each request to the endpoint, too.

@@ -68,9 +68,11 @@ func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
 		}
 		return users
-	default:
-		return nil
 	}
+	if users := g.usersFor(srv); users != nil {
+		return users
+	}
+	return nil
 }
 
 // helperCredentials are the headers that a program prints.

@@ -47,6 +47,8 @@ type Gateway struct {
 	lag      *metrics.Lag
 	taskIDs  *taskIDs
 	quotas   quota.Quotas
+	signIns  signIns
+	isLocal  bool // the listener is on loopback
 
 	exchanges atomic.Bool // whether a backend may list with the token of a user
 
@@ -127,7 +129,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	}
 	g.info = implementation(effective.Name, g.version)
 	var err error
-	if g.auth, err = newAuth(effective, g.log); err != nil {
+	if g.auth, err = newAuth(effective, g.log, g.noteForeignProxy); err != nil {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))
@@ -136,6 +138,10 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		return nil, err
 	}
 	if g.metrics, err = g.newMetrics(); err != nil {
+		return nil, err
+	}
+	g.isLocal = effective.IsLocal()
+	if g.signIns.desk, err = g.newDesk(effective); err != nil {
 		return nil, err
 	}
 	g.unserved = g.metrics.ServerOperations("")
@@ -234,6 +240,7 @@ func (g *Gateway) stop(ctx context.Context) error {
 		// Waited for below; bounded by ctx and by the grace of the backend.
 		ending.Go(func() { errs[i] = b.stop(ctx) })
 	}
+	g.signIns.desk.Close()
 	ending.Wait()
 	g.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

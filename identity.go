@@ -23,8 +23,9 @@ import (
 
 // newAuth returns what identifies the senders of requests, or nil without authentication. cfg
 // has its defaults filled in. The values of tokens are revealed only to the comparison, so
-// that no log and no status can print one. The error is of type [config.Problems].
-func newAuth(cfg *config.Config, log *slog.Logger) (*auth.Chain, error) {
+// that no log and no status can print one. foreign is called for headers of the proxy that are
+// not from it. The error is of type [config.Problems].
+func newAuth(cfg *config.Config, log *slog.Logger, foreign func(*http.Request, string)) (*auth.Chain, error) {
 	if cfg.Auth.IsZero() {
 		return nil, nil
 	}
@@ -32,15 +33,23 @@ func newAuth(cfg *config.Config, log *slog.Logger) (*auth.Chain, error) {
 	for _, t := range cfg.Auth.Tokens {
 		out.Tokens = append(out.Tokens, auth.Token{Principal: t.Principal, Value: t.Value.Reveal(), Profiles: t.Profiles})
 	}
+	if err := addForms(&out, cfg); err != nil {
+		return nil, err
+	}
+	out.ForeignProxy = foreign
 	for i := range cfg.Auth.Issuers {
 		s := &cfg.Auth.Issuers[i]
+		introspect, err := introspection(s)
+		if err != nil {
+			return nil, config.Problems{cfg.Problem(fmt.Sprintf("auth.issuers[%d].introspect", i), err.Error(), "")}
+		}
 		expression, err := principal.Compile(config.PrincipalVariable, s.Principal)
 		if err != nil { // Validate has compiled it
 			return nil, config.Problems{cfg.Problem(fmt.Sprintf("auth.issuers[%d].principal", i), err.Error(), "")}
 		}
 		out.Issuers = append(out.Issuers, auth.Issuer{
 			Name: s.Name, URL: s.Issuer, Audiences: s.Audience, Algorithms: s.Algorithms, Principal: expression,
-			Scopes: s.Scopes, Implies: s.Implies, Skew: s.Skew, Header: s.Header, KeySet: s.KeySet,
+			Scopes: s.Scopes, Implies: s.Implies, Skew: s.Skew, Header: s.Header, KeySet: s.KeySet, Introspect: introspect,
 		})
 	}
 	chain, err := auth.New(out)

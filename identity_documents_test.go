@@ -108,7 +108,7 @@ func (i *tokenIssuer) chain(t *testing.T, cfg *config.Config) *auth.Chain {
 	for k := range cfg.Auth.Issuers {
 		cfg.Auth.Issuers[k].KeySet = i.keySet
 	}
-	c, err := newAuth(cfg, nil)
+	c, err := newAuth(cfg, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

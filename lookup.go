@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -27,9 +28,10 @@ type lookupResult struct {
 	field mcp.Field      // the field by which a completion names it
 }
 
-// lookupRef returns the lookup of a completion's ref.
+// lookupRef returns the lookup of a completion's ref. Its type decides which member counts.
 func lookupRef(params *mcp.Object) lookup {
-	if name, ok := params.Text(mcp.FieldRefName); ok {
+	if kind, _ := params.Text(mcp.FieldRefType); kind == "ref/prompt" {
+		name, _ := params.Text(mcp.FieldRefName)
 		return lookup{catalog.Prompts, name, params}
 	}
 	uri, _ := params.Text(mcp.FieldRefURI)
@@ -93,10 +95,20 @@ func (l lookup) find(v *view) lookupResult {
 	default:
 		f.entry, ok = v.catalog.Resource(l.name)
 	}
-	if !ok {
+	if !ok || v.hidesPlain(f.entry) {
 		f.entry = nil
 	}
 	return f
+}
+
+// hidesPlain reports whether a URI that is in no list is another spelling of one that the view
+// hides: a template must not lead to it.
+func (v *view) hidesPlain(e *catalog.Entry) bool {
+	if v.class == nil || e.JSON() != nil {
+		return false
+	}
+	plain := policy.PlainURI(e.Name)
+	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 
 // isListed reports whether the lookup found an item that is in a list. A URI that is in

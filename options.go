@@ -51,6 +51,18 @@ type Options struct {
 	// secrets. If empty, nothing is kept.
 	ListsFolder string
 
+	// StateFolder is the folder for what must survive a restart, unless the configuration has
+	// another one: the grants of users at the authorization servers of backends. It is created
+	// when it is first needed. If empty, "credentials.dir" and "credentials.keys" are needed
+	// for "oauth".
+	StateFolder string
+
+	// SignInPages returns the base of the URLs of a listener that serves
+	// [Gateway.ServeSignIn], such as "http://127.0.0.1:7777", for one sign-in. It calls
+	// release when the sign-in has ended. It is called concurrently, and not if the
+	// configuration has a publicURL. If it is nil, users can sign in only in a terminal.
+	SignInPages func() (base string, release func(), err error)
+
 	// Grace is the time that the process of a backend has at each step of its shutdown:
 	// after its input was closed, and after it was asked to terminate. Zero is 5 s.
 	Grace time.Duration
@@ -179,5 +191,5 @@ func secretsOf(cfg *config.Config) *redact.Redactor {
 	for _, t := range cfg.Auth.Tokens {
 		env = append(env, "TOKEN="+t.Value.Reveal())
 	}
-	return redact.New(headers, env, urls...).With(more...)
+	return redact.New(headers, env, urls...).With(append(more, introspectionSecrets(cfg)...)...)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -25,6 +26,8 @@ type policyInUse struct {
 
 	dryRun bool
 	rules  []string // the names, in order, and policy.Otherwise
+
+	allowed map[string]metrics.Counter // of the calls that a rule has allowed
 }
 
 // compilePolicy returns the policy of a valid configuration, or nil if it has none.
@@ -39,11 +42,22 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 	if cfg.Policy.DryRun {
 		g.log.Warn("policy.dryRun is set: the policy refuses and hides nothing")
 	}
-	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun}
+	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun, allowed: make(map[string]metrics.Counter)}
 	for i := range cfg.Policy.Rules {
-		used.rules = append(used.rules, cfg.Policy.Rules[i].Name)
+		r := &cfg.Policy.Rules[i]
+		used.rules = append(used.rules, r.Name)
+		switch { // begin with zero
+		case r.Allow != "":
+			used.allowed[r.Name] = g.metrics.Decisions(r.Name, policy.Allowed.String())
+		case r.Deny != "":
+			g.metrics.Decisions(r.Name, policy.Denied.String())
+		default:
+			g.metrics.Decisions(r.Name, policy.Needs.String())
+		}
 	}
 	used.rules = append(used.rules, policy.Otherwise)
+	used.allowed[policy.Otherwise] = g.metrics.Decisions(policy.Otherwise, policy.Allowed.String())
+	g.metrics.Decisions(policy.Otherwise, policy.Denied.String())
 	return used
 }
 

@@ -94,6 +94,10 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		verdict := v.policy.List(s, item)
 		values, d := v.policy.Explain(s, item, call)
+		if plain := policy.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
+			call.URI = plain
+			values, d = v.policy.Explain(s, item, call)
+		}
 		x := PolicyExplanation{
 			Kind: kind, Name: q.Name, Backend: e.BackendName, Listed: !verdict.Hidden(),
 			Outcome: outcomeText(d.Effect), Rule: d.Rule, Scopes: d.Missing, Class: hex.EncodeToString(class[:]),

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -412,10 +414,19 @@ func TestDryRun(t *testing.T) {
 
 func TestPolicyIsRecorded(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "audit.jsonl")
-	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = record })
+	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File, cfg.Operators = record, "true" })
 	bob := person("bob", "staff")
 	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil)
+	r.RemoteAddr = "127.0.0.1:1" // with a policy, only this machine may read them
+	w := httptest.NewRecorder()
+	g.Operations().ServeHTTP(w, r)
+	for _, want := range []string{`denied",rule="no-prod"} 1`, `needs",rule="write"} 1`, `allowed",rule="staff"} 1`, `denied",rule="otherwise"} 0`} {
+		if !strings.Contains(w.Body.String(), `signalbox_decisions_total{decision="`+want) {
+			t.Errorf("the metrics lack %s", want)
+		}
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)

@@ -313,3 +313,17 @@ func TestQuotaAllocations(t *testing.T) {
 		t.Errorf("%v allocations, %v without quotas", with, without)
 	}
 }
+
+// A completion is charged by the member that its ref is of, whatever else is in the ref.
+func TestQuotaOfACompletion(t *testing.T) {
+	g, o := withPolicy(t, config.Policy{}, func(cfg *config.Config) {
+		cfg.Quotas = []config.Quota{{Per: config.QuotaPerPrincipal, On: []string{"note:*"}, Calls: config.Rate{Calls: 1, Every: time.Hour}}}
+	})
+	answerTo(t, g, requestOf(t, nil, "resources/templates/list", `{}`)) // which waits for the templates
+	for i, want := range []int{1, 0} {
+		answerTo(t, g, requestOf(t, nil, "completion/complete", `{"ref":{"type":"ref/resource","uri":"note:///{id}","name":"x"},"argument":{"name":"id","value":"d"}}`))
+		if sent := o.arrived(); len(sent) != want {
+			t.Errorf("completion %d: sent %q", i, sent)
+		}
+	}
+}

@@ -158,6 +158,7 @@ func fixedSettings(old, next *config.Config) []string {
 		{"listen", old.Listen == next.Listen},
 		{"path", old.Path == next.Path},
 		{"publicURL", old.PublicURL == next.PublicURL},
+		{"tls", reflect.DeepEqual(old.TLS, next.TLS)},
 		{"auth", reflect.DeepEqual(old.Auth, next.Auth)},
 		{"allowedHosts", reflect.DeepEqual(old.AllowedHosts, next.AllowedHosts)},
 		{"allowedOrigins", reflect.DeepEqual(old.AllowedOrigins, next.AllowedOrigins)},

@@ -82,6 +82,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
 		return by, nil, unknownResource(name)
+	case f.entry == nil && kind == catalog.Tools:
+		if by.backend, res = f.formerGate(ctx, req, name); res != nil {
+			return by, res, nil
+		}
+		return by, nil, f.unknown(kind, name)
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
@@ -99,7 +104,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = item.forward(ctx, own, req, caller)
+	if item.isUsers() {
+		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
+	} else {
+		by.backend, res, err = item.forward(ctx, own, req, caller)
+	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
@@ -127,7 +136,11 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if err := g.charge(ctx, req, l.name); err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = item.forward(ctx, f.field, req, caller)
+	if item.isUsers() {
+		by.backend, res, err = g.forwardAs(ctx, item, f.field, req, caller)
+	} else {
+		by.backend, res, err = item.forward(ctx, f.field, req, caller)
+	}
 	return by, res, err
 }
 

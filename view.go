@@ -200,7 +200,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 
 // input returns an offer with the operator's rules for it.
 func (b *activeBackend) input(o *backend.Offer) catalog.Backend {
-	return catalog.Backend{
+	in := catalog.Backend{
 		Name:         b.Name(),
 		Rules:        catalog.Rules{Prefix: b.srv.Prefix, Rename: b.srv.Rename, Include: b.srv.Include, Exclude: b.srv.Exclude},
 		State:        catalogState(o),
@@ -208,6 +208,10 @@ func (b *activeBackend) input(o *backend.Offer) catalog.Backend {
 		Instructions: o.Instructions,
 		Lists:        o.Lists,
 	}
+	if b.needsGate(o) {
+		return b.gateInput(in)
+	}
+	return in
 }
 
 // catalogState converts the state of an offer for the catalog: fresh, stale, or

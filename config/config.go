@@ -30,6 +30,8 @@ type Config struct {
 	Listen string `json:"listen"`
 	// Path is the URL path of the MCP endpoint.
 	Path string `json:"path"`
+	// TLS is the certificate of the listener. Without it, the listener serves plain HTTP.
+	TLS *TLS `json:"tls"`
 	// PublicURL is the scheme and host at which clients reach the gateway.
 	PublicURL string `json:"publicURL"`
 	// AllowedHosts are additional accepted values of the Host header.
@@ -40,7 +42,7 @@ type Config struct {
 	// It is a separate key, so that no gateway is opened to a network by leaving
 	// something out.
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
-	// Auth configures authentication. Without tokens and issuers every request is accepted.
+	// Auth configures authentication. If it is zero, every request is accepted.
 	Auth Auth `json:"auth"`
 	// Operators is the condition, in CEL, for callers that may read the status and the
 	// metrics; "" is the default of docs/config.md.
@@ -138,10 +140,16 @@ type Auth struct {
 	Tokens []Token `json:"tokens"`
 	// Issuers are the identity providers whose access tokens are accepted.
 	Issuers []Issuer `json:"issuers"`
+	// Certificates is how client certificates identify callers, or nil.
+	Certificates *Certificates `json:"certificates"`
+	// Proxy is a proxy that identifies callers by plain headers, or nil.
+	Proxy *AuthProxy `json:"proxy"`
 }
 
 // IsZero reports whether there is no authentication.
-func (a *Auth) IsZero() bool { return len(a.Tokens) == 0 && len(a.Issuers) == 0 }
+func (a *Auth) IsZero() bool {
+	return len(a.Tokens) == 0 && len(a.Issuers) == 0 && a.Certificates == nil && a.Proxy == nil
+}
 
 // Token is one bearer token. Several tokens may have one principal, so that a token can be
 // replaced without an interruption.

@@ -60,42 +60,55 @@ func rightValues() map[string][]string {
 // special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
-		"listen":                    {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
-		"path":                      {`"/x"`, `"/"`, `"/a/b"`},
-		"allowedHosts":              {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
-		"allowedOrigins":            {`[]`, `["https://x"]`},
-		"mcpServers.NAME.url":       nil, // rejected beside "command"
-		"mcpServers.NAME.headers":   {`{}`},
-		"auth.tokens[].env":         nil, // the variable or file must exist
-		"auth.tokens[].file":        nil,
-		"mcpServers.NAME.envFile":   nil, // the file must exist
-		"auth.tokens[].principal":   nil,
-		"auth.tokens[].profiles":    nil, // the profiles must exist
-		"profiles.NAME.servers":     {`["a"]`},
-		"profiles.NAME.exclude":     {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.exclude":   {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.prefix":    {`""`, `"x"`, `"x."`},
-		"mcpServers.NAME.command":   {`"x"`, `"/bin/x y"`, `"C:\\x"`},
-		"quotas":                    {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
-		"operators":                 {`"principal.name == 'ops'"`, `"'x' in principal.claims.groups"`},
-		"quotas[].on":               {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
-		"audit.file":                {`"audit.jsonl"`, `"./x"`},
-		"mcpServers.NAME.disabled":  {`false`, `true`},
-		"publicURL":                 {`"https://mcp.example.com"`, `"http://localhost:7777"`},
-		"auth.issuers[].name":       {`"x"`, `"corp-2"`},
-		"auth.issuers[].issuer":     {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
-		"auth.issuers[].audience":   {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
-		"auth.issuers[].algorithms": {`["ES256"]`, `["RS512", "EdDSA"]`},
-		"auth.issuers[].principal":  {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
-		"auth.issuers[].skew":       {`"1s"`, `"5m"`},
-		"auth.issuers[].header":     {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
-		"auth.issuers[].keys":       nil, // the file must exist
-		"policy.rules[].name":       {`"x"`, `"a.b_c-1"`},
-		"policy.rules[].allow":      {`"true"`, `"args.x == 1"`},
-		"policy.rules[].deny":       {`"!(principal.name == 'x')"`},
-		"policy.rules[].needs":      {`["x"]`, `["a:b", "c"]`},
-		"policy.rules[].when":       {`"item.kind == 'tool'"`},
-		"policy.rules[].on":         {`["*"]`, `["a__*", "file:///x*"]`},
+		"listen":                              {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                                {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":                        {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":                      {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":                 nil, // rejected beside "command"
+		"mcpServers.NAME.headers":             {`{}`},
+		"auth.tokens[].env":                   nil, // the variable or file must exist
+		"auth.tokens[].file":                  nil,
+		"mcpServers.NAME.envFile":             nil, // the file must exist
+		"auth.tokens[].principal":             nil,
+		"auth.tokens[].profiles":              nil, // the profiles must exist
+		"profiles.NAME.servers":               {`["a"]`},
+		"profiles.NAME.exclude":               {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.exclude":             {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.prefix":              {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":             {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                              {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"operators":                           {`"principal.name == 'ops'"`, `"'x' in principal.claims.groups"`},
+		"quotas[].on":                         {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
+		"audit.file":                          {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled":            {`false`, `true`},
+		"publicURL":                           {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":                 {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":               {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":             {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms":           {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":            {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":                 {`"1s"`, `"5m"`},
+		"auth.issuers[].header":               {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":                 nil, // the file must exist
+		"tls":                                 nil, // the files must exist
+		"tls.certificate":                     nil,
+		"tls.key":                             nil,
+		"tls.clientCAs":                       nil,
+		"auth.certificates":                   nil, // requires tls.clientCAs
+		"auth.certificates.principal":         nil,
+		"auth.proxy":                          {`{"from": ["10.0.0.0/28"], "user": "X-Forwarded-User"}`},
+		"auth.proxy.from":                     {`["10.0.0.0/28"]`, `["127.0.0.1/32", "fd00::/8", "0.0.0.0/0"]`},
+		"auth.proxy.user":                     {`"X-Forwarded-User"`, `"remote_user"`},
+		"auth.proxy.groups":                   {`"X-Forwarded-Groups"`},
+		"auth.issuers[].introspect":           {`{"clientId": "x", "clientSecret": "y"}`},
+		"auth.issuers[].introspect.clientKey": nil, // must be a key
+
+		"policy.rules[].name":  {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow": {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":  {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs": {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].when":  {`"item.kind == 'tool'"`},
+		"policy.rules[].on":    {`["*"]`, `["a__*", "file:///x*"]`},
 
 		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
 		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
@@ -159,6 +172,23 @@ func document(path, value string) string {
 			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	case path == "auth.certificates.principal":
+		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"certificates": {"principal": %s}}}`, value)
+	case strings.HasPrefix(path, "auth.proxy."):
+		key, beside := strings.TrimPrefix(path, "auth.proxy."), ""
+		for name, value := range map[string]string{"from": `["10.0.0.0/28"]`, "user": `"X-User"`} {
+			if name != key {
+				beside += fmt.Sprintf("%q: %s, ", name, value)
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"proxy": {%s%q: %s}}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.issuers[].introspect."):
+		key := strings.TrimPrefix(path, "auth.issuers[].introspect.")
+		beside := `"clientId": "x"`
+		if key == "clientId" {
+			beside = `"clientSecret": "x"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{"name": "x", "issuer": "https://x", "introspect": {%s, %q: %s}}]}}`, beside, key, value)
 	case strings.HasPrefix(path, "auth.issuers[]."):
 		key := strings.TrimPrefix(path, "auth.issuers[].")
 		var beside string

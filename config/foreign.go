@@ -172,7 +172,6 @@ func foreignConfigKeys() []foreignKey {
 		{"mcp", false, `write the map inside it as "mcpServers"`, "mcpServers"},
 		{"context_servers", false, `put the servers below "mcpServers"`, "mcpServers"},
 		{"tokens", false, `write it below "auth"`, "auth"},
-		{"tls", false, "the gateway serves plain HTTP; terminate TLS in a proxy in front of it", ""},
 	}
 	// Examples on web pages are often a server without a name.
 	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {

@@ -46,7 +46,9 @@ type Issuer struct {
 	// Keys is a file with the keys of the issuer, a JSON Web Key Set. If empty, they are
 	// discovered.
 	Keys string `json:"keys"`
-	// KeySet is the content of that file.
+	// Introspect is how the issuer is asked about tokens that are not JWTs, or nil.
+	Introspect *Introspect `json:"introspect"`
+	// KeySet is the content of that file, Keys.
 	KeySet []byte `json:"-"`
 }
 
@@ -69,6 +71,8 @@ func issuerKeys() []key {
 		// The header of an access proxy is signed, and so needs no trust in addresses.
 		{"header", text(), "Authorization", "The header with the token. Any other than Authorization is one that an access proxy adds, such as Cf-Access-Jwt-Assertion, and has the token alone."},
 		{"keys", pathname(), "", "A file with the keys of the issuer, as a JSON Web Key Set, relative to the folder of the config. Nothing is fetched from the issuer then."},
+		// A pointer: without it, such tokens are refused, and the issuer is never asked.
+		{"introspect", optional(object(introspectKeys(), nil)), "", "The gateway's client at the issuer, to ask it about tokens that are not JWTs (RFC 7662). One issuer can have it."},
 	}
 }
 
@@ -344,10 +348,16 @@ func checkHeader(s *Issuer, p place, r *reader) {
 	case name == "" || r.has(p):
 	case strings.ContainsFunc(name, isBad):
 		r.report(p, "such as Cf-Access-Jwt-Assertion", "%q is not the name of a header", p.name)
-	case strings.HasPrefix(name, "mcp-"), strings.HasPrefix(name, "content-"),
-		slices.Contains([]string{"host", "origin", "accept", "cookie", "connection", "last-event-id", "proxy-authorization"}, name):
+	case hasOtherUse(name):
 		r.report(p, "such as Cf-Access-Jwt-Assertion", "%q has another use", p.name)
 	}
+}
+
+// hasOtherUse reports whether clients or proxies use a header, in lower case, for something
+// else.
+func hasOtherUse(name string) bool {
+	return strings.HasPrefix(name, "mcp-") || strings.HasPrefix(name, "content-") ||
+		slices.Contains([]string{"host", "origin", "accept", "cookie", "connection", "last-event-id", "proxy-authorization"}, name)
 }
 
 // keySetProblem returns what is wrong with the form of a set of keys, or "". Private keys are

@@ -24,6 +24,8 @@ func configKeys() []key {
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
 		{"path", text(), "/mcp", "The URL path of the MCP endpoint."},
+		// Files, which the programs that renew certificates write.
+		{"tls", optional(tlsForm()), "", "The certificate of the listener, which serves HTTPS then. Without it, it serves plain HTTP, for this machine or for a proxy. The files are read again when they have changed."},
 		// Configured, since what a request names as its host is chosen by the sender.
 		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\"."},
 		// A page that rebinds a name to this machine sends that name as its Host, which is
@@ -71,6 +73,8 @@ func authKeys() []key {
 		{"tokens", listOf(bearerToken()), "", "The accepted bearer tokens. The tokens themselves are in environment variables or files."},
 		// Tokens are verified here, without a request for each (docs/adr/0060).
 		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
+		{"certificates", optional(object(certificatesKeys(), nil)), "", "How client certificates identify callers. It requires \"tls.clientCAs\"."},
+		{"proxy", optional(object(proxyKeys(), nil)), "", "A proxy that identifies callers by plain headers, which count from its own addresses only."},
 	}
 }
 

@@ -160,6 +160,20 @@ func port() form {
 	}
 }
 
+// checkUsers rejects the access of users where all callers are one.
+func checkUsers(c *Config, r *reader) {
+	if !c.isPublic() || !c.Auth.IsZero() {
+		return
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
+		if s.OAuth != nil && !s.OAuth.IsGateway() && !r.has(at) {
+			r.report(at, `add "auth", or listen on 127.0.0.1`, "%q is the access of a user, which without \"auth\" everyone on the network would have", at.name)
+		}
+	}
+}
+
 // checkOAuth rejects settings that contradict each other or would expose a credential.
 func checkOAuth(s *Backend, p place, r *reader) {
 	o, at := s.OAuth, p.key("oauth")

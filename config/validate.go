@@ -29,7 +29,11 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins, checkTokens, checkIssuers, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPolicy, checkQuotas, checkExchanges, checkOperators,
+		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
+		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy,
+		checkStateKeys, checkCredentialsKeys,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges,
 	} {
 		check(c, r)
 	}
@@ -53,11 +57,14 @@ func checkListen(c *Config, r *reader) {
 		r.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
 	auth, allow := place{}.key("auth"), place{}.key("allowUnauthenticated")
-	if c.isPublic() && c.Auth.IsZero() && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), allow) {
+	if c.isPublic() && c.Auth.IsZero() && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), auth.key("certificates"), auth.key("proxy"), allow) {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
 }
+
+// IsLocal reports whether only this machine can reach the listener.
+func (c *Config) IsLocal() bool { return !c.isPublic() }
 
 // isPublic reports whether other machines can reach the listener, if its address is
 // valid.

@@ -53,6 +53,10 @@ type Request struct {
 	// false, such a result must not be returned: use Caller.Ask instead.
 	TakesInputRequired bool
 
+	// Resumed is the input of a sender that was asked with Result.Resume, or nil. The
+	// requestState and the input are not in Params any more.
+	Resumed *Resumed
+
 	// ParamHeaders are the Mcp-Param-* headers of the request, by canonical name,
 	// undecoded. nil means that the transport has no headers (stdio, or a legacy
 	// revision), so that there is nothing to compare with the arguments (2026-07-28,
@@ -66,6 +70,13 @@ type Request struct {
 	// Timeline records what becomes of the request; nil means that nothing is recorded.
 	// A Handler that forwards the request marks the stages that it knows of.
 	Timeline *Timeline
+}
+
+// Resumed is what a sender has returned to a [Result] with Resume.
+type Resumed struct {
+	State   []byte             // the Resume of that result
+	Answers map[string]*Result // by the keys of inputRequests
+	Rounds  int                // how often the sender was asked with Resume for this request
 }
 
 // Owner returns a text that identifies the sender of the request: its principal and its
@@ -138,6 +149,13 @@ type Peer struct {
 // because several requests may share it.
 type Result struct {
 	Object
+
+	// Resume is not nil for a result of type input_required of a Handler that keeps nothing
+	// for the request, and has not begun it. The edge puts it into a requestState that only
+	// this sender can use, and only to repeat this request; the Handler receives it in
+	// Request.Resumed. The object of the result must have inputRequests, and no
+	// requestState.
+	Resume []byte
 
 	// Delivered reports that the client received the result while it arrived. Then
 	// there is nothing left to send, and isError is the only member that is known.

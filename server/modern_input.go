@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -266,7 +267,51 @@ func (s *Server) inputRequired(ir *inflightRequest, res *mcp.Result, err error) 
 	if err := checkInputRequests(ir.req, res); err != nil {
 		return nil, err
 	}
+	if res.Resume != nil {
+		return s.withResume(ir, res)
+	}
 	return s.protectState(ir.req, res)
+}
+
+// withResume returns a result of the Handler itself with its state sealed, together with how often
+// the client was asked.
+func (s *Server) withResume(ir *inflightRequest, res *mcp.Result) (*mcp.Result, error) {
+	rounds := 1
+	if ir.req.Resumed != nil {
+		rounds += ir.req.Resumed.Rounds
+	}
+	body := append(binary.AppendUvarint(nil, uint64(rounds)), res.Resume...)
+	var e mcp.Edit
+	e.SetText(mcp.FieldRequestState, s.sealState(stateResume, ir.req, time.Now().Add(stateTTL), body))
+	obj, err := e.Apply(&res.Object)
+	return &mcp.Result{Object: obj}, err
+}
+
+// resumedRequest returns the request of a client that was asked by withResume, in its original
+// form and with its answers, those that are JSON objects.
+func resumedRequest(req *mcp.Request, body []byte) (openedRequest, error) {
+	rounds, width := binary.Uvarint(body)
+	if width <= 0 {
+		return openedRequest{}, session.ErrUnknown
+	}
+	given, err := inputResponses(&req.Params)
+	if err != nil {
+		return openedRequest{}, err
+	}
+	resumed := &mcp.Resumed{State: body[width:], Answers: make(map[string]*mcp.Result, len(given)), Rounds: int(rounds)} //nolint:gosec // written by withResume
+	for key, raw := range given {
+		if answer, err := mcp.NewResult(raw); err == nil {
+			resumed.Answers[key] = answer
+		}
+	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	e.Delete(mcp.FieldRequestState)
+	opened, err := withEdit(req, &e)
+	if err == nil {
+		opened.req.Resumed = resumed
+	}
+	return opened, err
 }
 
 // inputRequest is one question in a result of type input_required.

@@ -33,6 +33,7 @@ const (
 	stateSealed  stateKind = "sbs1." // of a backend, for one sender and one request
 	stateRestart stateKind = "sba1." // of a request to restart
 	stateMarked  stateKind = "sbm1." // of a backend, unmodified after the mark
+	stateResume  stateKind = "sbi1." // of the Handler of this server
 )
 
 // stateTTL is how long a sealed state of a backend is accepted. The backend checks the
@@ -41,7 +42,7 @@ const stateTTL = 24 * time.Hour
 
 // stateKindOf returns the prefix of a text, or "" if it has none.
 func stateKindOf(text string) stateKind {
-	for _, kind := range []stateKind{stateParked, stateSealed, stateRestart, stateMarked} {
+	for _, kind := range []stateKind{stateParked, stateSealed, stateRestart, stateMarked, stateResume} {
 		if strings.HasPrefix(text, string(kind)) {
 			return kind
 		}
@@ -145,6 +146,12 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 			return openedRequest{}, err
 		}
 		return restartRequest(req, count)
+	case stateResume:
+		body, err := s.openState(kind, text, req)
+		if err != nil {
+			return openedRequest{}, err
+		}
+		return resumedRequest(req, body)
 	case stateSealed:
 		state, err := s.openState(kind, text, req)
 		if err != nil {

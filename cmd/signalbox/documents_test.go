@@ -4,7 +4,10 @@
 package main
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,11 +46,30 @@ func TestDocumentedConfigs(t *testing.T) {
 		for _, file := range regexp.MustCompile(`keys: (\S+\.json)`).FindAllStringSubmatch(block, -1) {
 			commandtest.Write(t, filepath.Join(e.Dir, file[1]), keySet)
 		}
+		if strings.Contains(block, "tls.crt") {
+			writeCertificate(t, e.Dir)
+		}
 		commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), block)
 		if code := runCommand(t.Context(), e, "check", "--strict", "signalbox.yaml"); code != exitOK {
 			t.Errorf("%s\n%s%s", block, e.Out.String(), e.Err.String())
 		}
 	}
+}
+
+// writeCertificate writes the certificate of the TLS servers of httptest, its key and its
+// authority, which is itself, under the names of the page.
+func writeCertificate(t *testing.T, dir string) {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	commandtest.Write(t, filepath.Join(dir, "tls.crt"), string(certificate))
+	commandtest.Write(t, filepath.Join(dir, "clients.pem"), string(certificate))
+	commandtest.Write(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 }
 
 // TestDocumentedClientFiles checks that what the page about clients shows of their files is

@@ -23,6 +23,8 @@
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable, pin
 //	secret                         set, list or remove the secrets of a configuration
+//	login, logout, credentials     sign in at the authorization server of a server, sign out,
+//	                               and list what there is
 //
 // All commands follow these rules:
 //
@@ -35,8 +37,8 @@
 //     missing, and for doctor if all that it found may pass without a change.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
-//     returns, and die with it if it is killed. The exception is the gateway that attach starts
-//     for all clients.
+//     returns, and die with it if it is killed. The exceptions are the gateway that attach
+//     starts for all clients, and the browser of login.
 //
 // This package has only the tree of the commands and the exit codes. The commands are in
 // packages below internal, each with a constructor that newRoot calls; the table "The command"
@@ -63,6 +65,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/connect"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/doctor"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/login"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/pin"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/policy"
@@ -140,7 +143,7 @@ each of them, and 'signalbox serve' serves them.`,
 		requests.NewTools(e), requests.NewResources(e), requests.NewPrompts(e),
 		requests.NewCall(e), requests.NewRead(e),
 		status.New(e), why.New(e), admin.NewReload(e), check.New(e), doctor.New(e), newVersion(e),
-		secrets.New(e),
+		secrets.New(e), login.New(e), login.NewLogout(e), login.NewCredentials(e),
 		add.NewImport(e), connect.New(e), connect.NewDisconnect(e),
 		add.New(e), edit.NewRemove(e), edit.NewRename(e), edit.NewEnable(e), edit.NewDisable(e),
 		logs.New(e), pin.New(e), policy.New(e),

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		"mcpmute":   muteChild,
 		"mcpsecret": secretChild,
 		"mcplist":   listingChild,
+
+		"mcpbrowser": browser,
 	})
 }
 
@@ -77,6 +79,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewaysKey{}] = make(map[string]*process)
+			e.Values[signInKey{}] = make(map[string]*commandtest.SignInServer)
 			state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
 			if err != nil {
 				return err
@@ -93,6 +96,7 @@ func TestScripts(t *testing.T) {
 			"exits":  scriptExits,
 			"get":    scriptGet,
 			"until":  scriptUntil,
+			"signin": scriptSignIn,
 		},
 	})
 }

@@ -137,13 +137,13 @@ func named(ts *testscript.TestScript, name string) *process {
 }
 
 // scriptStart implements "start NAME ARGS": it runs signalbox concurrently to the script. The
-// process gets only the variables GATE, HOME, SHELL, and those of the folders.
+// process gets only the variables GATE, HOME, HOST, SHELL, and those of the folders.
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
 	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), commandtest.StateVariable+"="+ts.Getenv(commandtest.StateVariable),
-		"HOME="+ts.Getenv("HOME"), commandtest.ConfigVariable+"="+ts.Getenv(commandtest.ConfigVariable), "SHELL="+ts.Getenv("SHELL"))
+		"HOME="+ts.Getenv("HOME"), commandtest.ConfigVariable+"="+ts.Getenv(commandtest.ConfigVariable), "SHELL="+ts.Getenv("SHELL"), "HOST="+ts.Getenv("HOST"))
 	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)

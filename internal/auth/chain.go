@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package auth identifies the senders of HTTP requests by their credentials: bearer tokens of
-// the configuration, and signed tokens (JWT) of identity providers, for which the gateway is
-// an OAuth protected resource (MCP specification 2026-07-28, Authorization; RFC 6750; RFC
-// 9728).
+// the configuration, tokens of identity providers, for which the gateway is an OAuth protected
+// resource (MCP specification 2026-07-28, Authorization; RFC 6750; RFC 9728), client
+// certificates, and headers of a trusted proxy.
 //
 // A request is identified in two steps. The first chooses the one credential that counts, by
 // its place and form alone; the second verifies it. A credential that fails is refused: no
 // other one is tried, and the sender does not become anonymous.
 //
-// An identity provider is contacted for its metadata and keys only, never for a single
-// token. What is kept of it has bounds of its own, so that an outage of one affects only the
-// senders of its tokens.
+// For signed tokens (JWT), an identity provider is contacted for its metadata and keys only.
+// For all others it is asked about the token (RFC 7662). What is kept of it has bounds of its
+// own, so that an outage of one affects only the senders of its tokens.
 package auth
 
 import (
@@ -49,6 +49,18 @@ type Config struct {
 	// Name is the name of the resource in the metadata. It may be empty.
 	Name string
 
+	// Certificates derives the name of a sender from its verified client certificate, with
+	// the members subject, dns, uris and fingerprint. If nil, certificates are ignored.
+	Certificates *principal.Expression
+
+	// Proxy is a proxy that identifies senders by headers, or nil.
+	Proxy *Proxy
+
+	// ForeignProxy is called for a request with a header of the Proxy that is not from it,
+	// with the name of the header, after the header was removed. It may be nil, and must not
+	// block.
+	ForeignProxy func(r *http.Request, header string)
+
 	// Transport carries the requests to issuers. If nil, the Chain uses one of its own. It
 	// must not follow redirects.
 	Transport http.RoundTripper
@@ -82,6 +94,9 @@ type Issuer struct {
 	// KeySet is a JSON Web Key Set (RFC 7517) with the keys of the issuer. If nil, they are
 	// discovered, and fetched again.
 	KeySet []byte
+	// Introspect is how the issuer is asked about tokens that are not signed ones, or nil.
+	// At most one issuer has it, and that with the Header Authorization.
+	Introspect *Introspect
 }
 
 // A Chain identifies senders. Its methods may be called concurrently.
@@ -89,6 +104,10 @@ type Chain struct {
 	tokens  staticTokens
 	issuers []*issuer
 	headers []string // besides Authorization, in which issuers have signed tokens
+
+	introspector *introspector         // or nil
+	certificates *principal.Expression // or nil
+	proxy        *proxy                // or nil
 
 	resource resource
 	name     string
@@ -111,8 +130,15 @@ func New(cfg Config) (*Chain, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	c.certificates = cfg.Certificates
+	if cfg.Proxy != nil {
+		c.proxy = newProxy(cfg.Proxy, cfg.ForeignProxy)
+	}
 	for i := range cfg.Issuers {
 		iss, err := newIssuer(&cfg.Issuers[i], cfg.Transport, c.log)
+		if err == nil && cfg.Issuers[i].Introspect != nil {
+			err = c.useIntrospection(iss, cfg.Issuers[i].Introspect, cfg.Transport)
+		}
 		if err != nil {
 			return nil, &IssuerError{Index: i, Err: err}
 		}
@@ -152,7 +178,12 @@ const maxToken = 16 << 10
 // [*server.Denial], and never quotes a credential. If the credential is not for the profile
 // of the request, its status is 404. Its duration does not depend on how much of a
 // configured token is correct.
+//
+// It removes the headers of the proxy from a request that is not from the proxy.
 func (c *Chain) Authenticate(r *http.Request) (*mcp.Identity, error) {
+	if c.proxy != nil {
+		c.proxy.dropForeign(r)
+	}
 	chosen, err := c.choose(r)
 	var id *mcp.Identity
 	if err == nil {
@@ -194,26 +225,61 @@ func (c *Chain) choose(r *http.Request) (credential, error) {
 			signed = credential{via: mcp.ViaJWT, token: values[0], header: name, sum: sha256.Sum256([]byte(values[0]))}
 		}
 	}
-	if signed.header != "" {
+	switch {
+	case signed.header != "":
 		return signed, nil
+	case c.certificates != nil && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		return credential{via: mcp.ViaCertificate}, nil
+	case c.proxy != nil && c.proxy.isIn(r.Header):
+		return credential{via: mcp.ViaProxy}, nil
 	}
-	return credential{}, &server.Denial{Challenge: c.Challenge(r), Message: "missing bearer token: send the header Authorization: Bearer TOKEN"}
+	return credential{}, &server.Denial{Challenge: c.Challenge(r), Message: c.missing()}
+}
+
+// missing returns the message for a request without a credential.
+func (c *Chain) missing() string {
+	switch {
+	case len(c.tokens) > 0 || len(c.issuers) > 0:
+		return "missing bearer token: send the header Authorization: Bearer TOKEN"
+	case c.certificates != nil:
+		return "missing client certificate"
+	default:
+		return "the request does not come from the proxy that identifies its sender"
+	}
 }
 
 // bearer returns the credential with a token of the Authorization header.
 func (c *Chain) bearer(token string) credential {
 	chosen := credential{via: mcp.ViaToken, token: token, sum: sha256.Sum256([]byte(token))}
-	if chosen.static = c.tokens.find(&chosen.sum); chosen.static == nil && len(c.issuers) > 0 && isCompact(token) {
+	chosen.static = c.tokens.find(&chosen.sum)
+	switch {
+	case chosen.static != nil || len(c.issuers) == 0:
+	case isCompact(token) && (c.introspector == nil || hasHeader(token)):
 		chosen.via = mcp.ViaJWT
+	case c.introspector != nil:
+		chosen.via = mcp.ViaIntrospection
 	}
 	return chosen
 }
 
 // verify returns the identity that a credential proves.
 func (c *Chain) verify(r *http.Request, chosen *credential) (*mcp.Identity, error) {
-	if chosen.via == mcp.ViaJWT {
+	switch chosen.via {
+	case mcp.ViaJWT:
 		return c.verifyJWT(r, chosen)
+	case mcp.ViaIntrospection:
+		return c.introspect(r, chosen)
+	case mcp.ViaCertificate:
+		return c.verifyCertificate(r)
+	case mcp.ViaProxy:
+		return c.verifyProxy(r)
+	default:
+		return c.verifyStatic(r, chosen)
 	}
+}
+
+// verifyStatic returns the identity of a token of the configuration.
+func (c *Chain) verifyStatic(r *http.Request, chosen *credential) (*mcp.Identity, error) {
 	profile := server.ProfileOf(r.Context())
 	switch found := chosen.static; {
 	case found == nil:
@@ -240,6 +306,11 @@ func (c *Chain) verifyJWT(r *http.Request, chosen *credential) (*mcp.Identity, e
 		}
 		c.verified.put(&chosen.sum, v, now)
 	}
+	return c.accept(r, v)
+}
+
+// accept returns the identity of a token that was verified, if it is for the request.
+func (c *Chain) accept(r *http.Request, v *verified) (*mcp.Identity, error) {
 	switch {
 	case !v.isFor(c.resource, r):
 		return nil, c.refuse(r, v.issuer, otherAudience, "")
@@ -279,10 +350,17 @@ const retryAfter = 5 * time.Second
 
 // refuseToken returns the denial for the error of a token.
 func (c *Chain) refuseToken(r *http.Request, iss *issuer, err error) error {
-	if errors.Is(err, errUnavailable) {
+	unknown := ""
+	switch {
+	case errors.Is(err, errUnavailable):
+		unknown = "its keys are not known"
+	case errors.Is(err, errNotAsked):
+		unknown = "it is not known whether the token is active"
+	}
+	if unknown != "" {
 		return &server.Denial{
 			Status: http.StatusServiceUnavailable, RetryAfter: retryAfter,
-			Message: fmt.Sprintf("the identity provider %s cannot be reached and its keys are not known", iss.name),
+			Message: fmt.Sprintf("the identity provider %s cannot be reached and %s", iss.name, unknown),
 		}
 	}
 	why, ok := errors.AsType[kind](err)

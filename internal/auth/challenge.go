@@ -21,6 +21,7 @@ const (
 	otherAudience kind = "the token is for another audience"
 	unknownIssuer kind = "the token is of an unknown issuer"
 	notVerified   kind = "the token is not verified"
+	notActive     kind = "the token is not active"
 )
 
 // Error returns the text for the sender.

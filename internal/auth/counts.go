@@ -31,11 +31,13 @@ type Count struct {
 }
 
 // forms and outcomes are what is counted, in this order.
-func forms() []mcp.Via    { return []mcp.Via{mcp.ViaNone, mcp.ViaToken, mcp.ViaJWT} }
+func forms() []mcp.Via {
+	return []mcp.Via{mcp.ViaNone, mcp.ViaToken, mcp.ViaJWT, mcp.ViaIntrospection, mcp.ViaCertificate, mcp.ViaProxy}
+}
 func outcomes() []Outcome { return []Outcome{Accepted, Refused, Unavailable} }
 
 // counts counts authentications. The zero value is ready.
-type counts [3][3]atomic.Uint64
+type counts [6][3]atomic.Uint64
 
 func (c *counts) add(form mcp.Via, err error) {
 	i, j := slices.Index(forms(), form), 0
@@ -53,11 +55,11 @@ func (c *counts) add(form mcp.Via, err error) {
 func (c *Chain) Counts() []Count {
 	var all []Count
 	for i, form := range forms() {
-		if form == mcp.ViaJWT && len(c.issuers) == 0 {
+		if !c.hasForm(form) {
 			continue
 		}
 		for j, outcome := range outcomes() {
-			if form == mcp.ViaNone && outcome == Accepted || form != mcp.ViaJWT && outcome == Unavailable {
+			if form == mcp.ViaNone && outcome == Accepted || outcome == Unavailable && form != mcp.ViaJWT && form != mcp.ViaIntrospection {
 				continue
 			}
 			name := string(form)
@@ -68,4 +70,20 @@ func (c *Chain) Counts() []Count {
 		}
 	}
 	return all
+}
+
+// hasForm reports whether a configured credential may have a form. Bearer tokens always count.
+func (c *Chain) hasForm(form mcp.Via) bool {
+	switch form {
+	case mcp.ViaJWT:
+		return len(c.issuers) > 0
+	case mcp.ViaIntrospection:
+		return c.introspector != nil
+	case mcp.ViaCertificate:
+		return c.certificates != nil
+	case mcp.ViaProxy:
+		return c.proxy != nil
+	default:
+		return true
+	}
 }

@@ -49,6 +49,13 @@ func isCompact(text string) bool {
 	return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey")
 }
 
+// hasHeader reports whether the first part of a text is a JSON object.
+func hasHeader(text string) bool {
+	first, _, _ := strings.Cut(text, ".")
+	header, err := decodePart(first)
+	return err == nil && jsontext.Value(header).Kind() == '{' && jsontext.Value(header).IsValid()
+}
+
 // parseJWT decodes a token of at most maxToken bytes. The error is a kind.
 func parseJWT(text string) (*jwt, error) {
 	parts := strings.Split(text, ".")

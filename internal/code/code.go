@@ -178,7 +178,7 @@ func All() []Entry {
 		}, {
 			AuthSignIn, "A server requires a sign-in (OAuth).",
 			"It answered 401 and named its metadata (RFC 9728).",
-			"Get a token from its authority, and write an Authorization header in `headers`.", false,
+			"Run `signalbox login NAME`, or write an Authorization header in `headers`.", false,
 		}, {
 			AuthWrong, "A server rejects the credentials, or requires some.",
 			"The Authorization header in `headers` is missing, expired or withdrawn (401).",

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Missing is the error of a request whose principal has to sign in at the authorization server
+// Missing is the error of a request of a principal that has to sign in at the authorization server
 // of the backend. The request has not been dispatched, so that it may be sent after the sign-in.
 // Its text is for the principal, and contains nothing of a server but the names of scopes.
 type Missing struct {
@@ -45,7 +45,7 @@ const (
 // maxScopeText bounds the names of scopes in the text of an error.
 const maxScopeText = 200
 
-// Error says what the principal has to do, and why.
+// Error returns what the principal has to do, and why.
 func (m *Missing) Error() string {
 	switch m.Reason {
 	case Ended:

@@ -393,9 +393,6 @@ func (s *Source) discover(ctx context.Context) (*oauth.Discovery, error) {
 	s.mu.Lock()
 	found, challenge := s.found, s.challenge
 	isKnown := found != nil && time.Now().Before(found.Until)
-	if !isKnown {
-		s.tried = time.Now()
-	}
 	s.mu.Unlock()
 	if isKnown {
 		return found, nil
@@ -445,7 +442,7 @@ func (s *Source) rediscover(ctx context.Context) {
 		s.mu.Unlock()
 		return
 	}
-	s.found = nil
+	s.found, s.tried = nil, time.Now()
 	s.mu.Unlock()
 	if _, err := s.discover(ctx); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "the authorization server of a backend that refuses tokens was not found",

@@ -297,7 +297,7 @@ func (s *Source) Refused(ctx context.Context, req *mcp.Request, sent client.Cred
 	return s.unauthorized(ctx, req.Principal, sent.Generation)
 }
 
-// note keeps what a challenge says for the next discovery.
+// note keeps a challenge for the next discovery.
 func (s *Source) note(challenge oauth.Bearer, isBearer bool, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

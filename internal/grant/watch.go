@@ -69,7 +69,7 @@ func (s *Source) poll() {
 	}
 }
 
-// watchedPrincipals returns those with a watch. If there are none, poll ends.
+// watchedPrincipals returns those with a watch. Without any, poll ends.
 func (s *Source) watchedPrincipals() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

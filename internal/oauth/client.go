@@ -50,6 +50,10 @@ type Config struct {
 
 	// Resolver resolves names; nil uses that of the system.
 	Resolver *net.Resolver
+
+	// Transport, if not nil, carries the requests instead, and checks no addresses. It must
+	// not follow redirects.
+	Transport http.RoundTripper
 }
 
 // A Client sends requests to the authorization servers of one backend, and to the backend
@@ -104,8 +108,12 @@ func New(cfg Config) (*Client, error) {
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment
 	}
+	carrier := cfg.Transport
+	if carrier == nil {
+		carrier = c.transport(cfg.RootCAs, proxy)
+	}
 	c.http = &http.Client{
-		Transport:     c.transport(cfg.RootCAs, proxy),
+		Transport:     carrier,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil

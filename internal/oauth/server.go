@@ -15,16 +15,21 @@ type Server struct {
 	TokenEndpoint         string
 	RegistrationEndpoint  string
 	RevocationEndpoint    string
+	IntrospectionEndpoint string
 	JWKSURI               string
 
 	Scopes      []string // scopes_supported; nil if absent
 	GrantTypes  []string // grant_types_supported; nil if absent
 	AuthMethods []string // token_endpoint_auth_methods_supported; nil if absent
 	SigningAlgs []string // token_endpoint_auth_signing_alg_values_supported; nil if absent
-	S256        bool     // code_challenge_methods_supported has S256
-	ResponseIss bool     // authorization_response_iss_parameter_supported
-	MetadataID  bool     // client_id_metadata_document_supported
-	FixedPaths  bool     // the endpoints are those of revision 2025-03-26, without metadata
+	// IntrospectionMethods and IntrospectionAlgs are the same for the introspection endpoint.
+	IntrospectionMethods []string
+	IntrospectionAlgs    []string
+
+	S256        bool // code_challenge_methods_supported has S256
+	ResponseIss bool // authorization_response_iss_parameter_supported
+	MetadataID  bool // client_id_metadata_document_supported
+	FixedPaths  bool // the endpoints are those of revision 2025-03-26, without metadata
 }
 
 // serverMetadata is a document of RFC 8414.
@@ -34,11 +39,14 @@ type serverMetadata struct {
 	TokenEndpoint         string   `json:"token_endpoint"`
 	RegistrationEndpoint  string   `json:"registration_endpoint"`
 	RevocationEndpoint    string   `json:"revocation_endpoint"`
+	IntrospectionEndpoint string   `json:"introspection_endpoint"`
 	JWKSURI               string   `json:"jwks_uri"`
 	Scopes                []string `json:"scopes_supported"`
 	GrantTypes            []string `json:"grant_types_supported"`
 	AuthMethods           []string `json:"token_endpoint_auth_methods_supported"`
 	SigningAlgs           []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	IntrospectionMethods  []string `json:"introspection_endpoint_auth_methods_supported"`
+	IntrospectionAlgs     []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 	ResponseIss           bool     `json:"authorization_response_iss_parameter_supported"`
 	MetadataID            bool     `json:"client_id_metadata_document_supported"`
@@ -57,6 +65,7 @@ func (c *Client) checkServer(at, issuer string, doc *serverMetadata, code bool) 
 		{"token_endpoint", doc.TokenEndpoint, true},
 		{"registration_endpoint", doc.RegistrationEndpoint, false},
 		{"revocation_endpoint", doc.RevocationEndpoint, false},
+		{"introspection_endpoint", doc.IntrospectionEndpoint, false},
 		{"jwks_uri", doc.JWKSURI, false},
 	} {
 		if e.url == "" && e.required {
@@ -75,11 +84,14 @@ func (c *Client) checkServer(at, issuer string, doc *serverMetadata, code bool) 
 		TokenEndpoint:         doc.TokenEndpoint,
 		RegistrationEndpoint:  doc.RegistrationEndpoint,
 		RevocationEndpoint:    doc.RevocationEndpoint,
+		IntrospectionEndpoint: doc.IntrospectionEndpoint,
 		JWKSURI:               doc.JWKSURI,
 		Scopes:                doc.Scopes,
 		GrantTypes:            doc.GrantTypes,
 		AuthMethods:           doc.AuthMethods,
 		SigningAlgs:           doc.SigningAlgs,
+		IntrospectionMethods:  doc.IntrospectionMethods,
+		IntrospectionAlgs:     doc.IntrospectionAlgs,
 		S256:                  slices.Contains(doc.ChallengeMethods, "S256"),
 		ResponseIss:           doc.ResponseIss,
 		MetadataID:            doc.MetadataID,

@@ -35,7 +35,7 @@ type Tokens struct {
 	Scopes []string
 
 	// Expires is when the access token ends, counted from the start of the request: at
-	// most 24 hours from then, and one hour if the response does not say.
+	// most 24 hours from then, and one hour without one in the response.
 	Expires time.Time
 
 	// Once is whether the access token had ended when it was issued. It may be used for the
@@ -68,6 +68,10 @@ func (c *Client) Token(ctx context.Context, s *Server, r *Registration, g Grant)
 	return g.tokens(s.TokenEndpoint, reply, start)
 }
 
+// WantRevocation is the Want of the *CheckError of Revoke for a server that has no endpoint to
+// revoke tokens.
+const WantRevocation = "a revocation_endpoint"
+
 // Revoke revokes a token of an issuer (RFC 7009), which has to be the server. A refresh
 // token is revoked with its access tokens where the server does so.
 func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer string, token mcp.Token, isRefresh bool) error {
@@ -75,7 +79,7 @@ func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer 
 		return &CheckError{Check: CheckCredential, At: s.Issuer, Got: issuer, Want: quoted(s.Issuer), Cure: "the token is of another authorization server"}
 	}
 	if s.RevocationEndpoint == "" {
-		return &CheckError{Check: CheckEndpoint, At: s.Issuer, Want: "a revocation_endpoint"}
+		return &CheckError{Check: CheckEndpoint, At: s.Issuer, Want: WantRevocation}
 	}
 	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {"access_token"}}
 	if isRefresh {

@@ -211,6 +211,7 @@ func (rule *randomRule) value(w *world) tri {
 			return no
 		case bad:
 			v = bad
+		case yes:
 		}
 	}
 	return v

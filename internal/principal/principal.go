@@ -81,17 +81,26 @@ func (e *Expression) Name(values map[string]any) (string, error) {
 		return "", errFailed // the text of err may quote a value
 	}
 	name, ok := out.Value().(string)
-	switch {
-	case !ok:
+	if !ok {
 		return "", errNoString
-	case name == "":
-		return "", errEmpty
-	case len(name) > MaxName:
-		return "", errTooLong
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "", errUnprinted
+	}
+	if err := Check(name); err != nil {
+		return "", err
 	}
 	return name, nil
+}
+
+// Check reports whether a text can be a name. The error does not quote it.
+func Check(name string) error {
+	switch {
+	case name == "":
+		return errEmpty
+	case len(name) > MaxName:
+		return errTooLong
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errUnprinted
+	}
+	return nil
 }
 
 // adapter converts numbers of decoded JSON. An integer is an int, so that string(claims.id)

@@ -42,6 +42,7 @@ type backend struct {
 	refused      []string       // it sends no updates for these
 	current      *instance
 	lastScope    *mcp.Scope // of the last call
+	locked       bool       // it refuses calls without the token of a user
 
 	wire *wire // the transcript has its exact bytes; nil if a server of ours speaks for it
 }
@@ -118,6 +119,8 @@ func (b *backend) do(args []string) bool {
 		b.set(func() { b.hung = make(chan struct{}) })
 	case "resume": // backend a> resume; and answers what it has accepted
 		b.set(func() { close(b.hung); b.hung = nil })
+	case "locked": // backend a> locked; over HTTP it refuses calls with 401, unless the user has signed in
+		b.set(func() { b.locked = true })
 	case "die": // backend a> die; its connections break and no new ones are made
 		b.die()
 	case "restart": // backend a> restart

@@ -33,6 +33,7 @@ type world struct {
 	pair pair
 
 	gateway  *signalbox.Gateway
+	folder   string // its state
 	front    *memnet.Listener
 	outside  *http1.Transport // connects to the backends, by host
 	backends map[string]*backend
@@ -54,7 +55,7 @@ type event struct {
 }
 
 func newWorld(t *testing.T, d *transcript, p pair) *world {
-	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*transcriptClient), pipes: make(map[string]*rawPipe)}
+	w := &world{folder: t.TempDir(), t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*transcriptClient), pipes: make(map[string]*rawPipe)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
 	w.log = &transcriptLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
 	w.outside = memnet.HTTP1(w.dialBackend)
@@ -89,7 +90,10 @@ func (d *transcript) startsItself() bool {
 
 // start starts the gateway, and the HTTP server in front of it.
 func (w *world) start() {
-	opt := signalbox.Options{Transport: w.outside, Logger: slog.New(transcriptHandler{log: w.log})}
+	opt := signalbox.Options{
+		StateFolder: w.folder, SignInPages: func() (string, func(), error) { return "http://127.0.0.1:7777", func() {}, nil },
+		Transport: w.outside, Logger: slog.New(transcriptHandler{log: w.log}),
+	}
 	for _, name := range w.names() {
 		if !w.d.configures(name) {
 			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: name, Handler: w.backends[name].handler()})
@@ -259,6 +263,8 @@ func (w *world) doGateway(args []string) bool {
 		w.log.show(unquoted(args[1]), args[2:])
 	case "logged": // gateway> logged "request refused"; how many there were
 		w.show(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
+	case "grant": // gateway> grant a; the user signs in at backend a with another program
+		w.grant(args[1])
 	case "shutdown": // gateway> shutdown 30s; prints "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {
@@ -319,7 +325,7 @@ func (w *world) settle() []string {
 	})
 	var lines []string
 	for _, e := range events {
-		lines = append(lines, collapse(scrubCall(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " "))))
+		lines = append(lines, scrubSignIn(collapse(scrubCall(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))))
 	}
 	return lines
 }

@@ -60,9 +60,9 @@ func credentialsFor(name, server, given, dir string) (client.Credentials, error)
 	case strings.HasPrefix(name, "auth/client-credentials-"), with.Workload != "":
 		return with.gateway(server, dir, known)
 	case with.IDToken != "":
-		return newAccount(server, known, false, byIdentity(with.idp(), mcp.NewToken(with.IDToken)))
+		return &assertion{server: server, known: known, idp: with.idp(), idToken: mcp.NewToken(with.IDToken)}, nil
 	default:
-		return newAccount(server, known, name == "auth/2025-03-26-oauth-endpoint-fallback", byCode)
+		return newSource(server, name == "auth/2025-03-26-oauth-endpoint-fallback", known, dir)
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -70,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	if c, ok := credentials.(*grant.Gateway); ok {
+	if c, ok := credentials.(interface{ Close() }); ok {
 		defer c.Close()
 	}
 	s := connect(flags.Arg(0), mcp.Version(*revision), getenv(envContext), credentials)

@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,6 +25,8 @@ type session struct {
 	// server outside of any call reach the user through it.
 	scope *mcp.Scope
 	user  user
+	// source has the user's grants in a scenario about authorization, or is nil.
+	source *grant.Source
 	// given is the context of the scenario, or empty.
 	given string
 }
@@ -31,7 +34,9 @@ type session struct {
 // connect returns a session in the revision, or in the server's if it is empty. Nothing is
 // sent before the first request.
 func connect(url string, revision mcp.Version, given string, credentials client.Credentials) *session {
+	source, _ := credentials.(*grant.Source)
 	return &session{
+		source: source,
 		server: client.NewHTTP(url, client.Config{
 			Name:        "conformance",
 			Version:     revision,
@@ -69,7 +74,7 @@ func (s *session) request(ctx context.Context, method string, params any) (*mcp.
 		return nil, err
 	}
 	req.Client, req.Scope = s.self, s.scope
-	res, err := s.server.Serve(ctx, req, s.user)
+	res, err := signedIn(ctx, s.source, func() (*mcp.Result, error) { return s.server.Serve(ctx, req, s.user) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}

@@ -152,7 +152,7 @@ func trial(ctx context.Context, e *command.Env, f tryFlags, names []string) func
 			e.PrintError(fmt.Sprintf("not tried: %v", err))
 			return true, nil // variables may be set for the gateway only
 		}
-		found, err := tryServers(ctx, e, cfg, names)
+		found, err := tryServers(ctx, e, after.Name, cfg, names)
 		if err != nil {
 			return false, err
 		}
@@ -186,7 +186,7 @@ func trialConfig(e *command.Env, file configedit.File) (*config.Config, error) {
 }
 
 // tryServers starts or reaches servers, as doctor does. The error is that of an interrupt.
-func tryServers(ctx context.Context, e *command.Env, cfg *config.Config, names []string) ([]check.Finding, error) {
+func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, names []string) ([]check.Finding, error) {
 	var servers []config.Backend
 	for _, s := range cfg.Servers {
 		if slices.Contains(names, s.Name) && !s.Disabled {
@@ -200,7 +200,7 @@ func tryServers(ctx context.Context, e *command.Env, cfg *config.Config, names [
 	defer done()
 	ctx, cancel := context.WithTimeout(interrupted, check.Timeout)
 	defer cancel()
-	found := check.Servers(ctx, e, cfg, servers)
+	found := check.Servers(ctx, e, file, cfg, servers)
 	if interrupted.Err() != nil {
 		return nil, errors.New("interrupted")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 )
 
@@ -33,4 +34,27 @@ func Credentials(ctx context.Context, e *command.Env, file string, cfg *config.C
 		notes = append(notes, cfg.Problem("credentials.keys", n.Text, n.Cure))
 	}
 	return notes
+}
+
+// signedInAt returns the servers that the only user of a configuration has signed in at, and the
+// folder with what is kept of the configuration.
+func signedInAt(ctx context.Context, e *command.Env, file string, cfg *config.Config) (names []string, state string) {
+	state, err := source.StateFolder(e, file)
+	if err != nil || !cfg.Auth.IsZero() {
+		return nil, ""
+	}
+	options, err := access.Vault(cfg, state, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, ""
+	}
+	found, err := vault.Inspect(ctx, options)
+	if err != nil {
+		return nil, "" // Credentials reports it
+	}
+	for _, g := range found.Contents.Grants {
+		if g.Owner == (vault.Owner{}) {
+			names = append(names, g.Backend)
+		}
+	}
+	return names, state
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
@@ -39,14 +40,25 @@ const (
 	interval = 20 * time.Millisecond
 )
 
-// Servers checks servers, each by itself.
-func Servers(ctx context.Context, e *command.Env, cfg *config.Config, servers []config.Backend) []Finding {
+// Servers checks servers of a configuration file, each by itself. Those that users sign in at are
+// called with the kept access.
+func Servers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend) []Finding {
 	shellPath := func() string { return e.LoginPath(ctx) }
+	signedIn, state := signedInAt(ctx, e, file, cfg)
 	results := make([][]Finding, len(servers))
 	var all sync.WaitGroup
 	for i := range servers {
 		// Ends with ctx; waited for below.
-		all.Go(func() { results[i] = checkServer(ctx, cfg, servers[i], shellPath) })
+		all.Go(func() {
+			srv, folder := servers[i], ""
+			switch {
+			case slices.Contains(signedIn, srv.Name):
+				folder = state
+			case srv.OAuth != nil && !srv.OAuth.IsGateway():
+				srv.OAuth = nil // without a sign-in nothing is sent, and nothing is kept
+			}
+			results[i] = checkServer(ctx, cfg, srv, folder, shellPath)
+		})
 	}
 	all.Wait()
 	return slices.Concat(results...)
@@ -64,14 +76,14 @@ func onlyServer(cfg *config.Config, srv config.Backend) config.Config {
 }
 
 // checkServer starts a gateway with one server of the configuration, and ends it.
-func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, shellPath func() string) []Finding {
+func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, state string, shellPath func() string) []Finding {
 	var found []Finding
 	add := func(f Finding) {
 		f.Kind, f.Name = "server", srv.Name
 		found = append(found, f)
 	}
 	one := onlyServer(cfg, srv)
-	gw, err := signalbox.New(one, signalbox.Options{Grace: target.PromptGrace, Logger: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // it lives until Close
+	gw, err := signalbox.New(one, signalbox.Options{Grace: target.PromptGrace, StateFolder: state, Logger: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // it lives until Close
 	if err != nil {
 		add(Finding{Result: Fail, Text: err.Error()})
 		return found
@@ -88,7 +100,11 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, sh
 			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})
 		}
 	} else {
-		add(downFinding(&b, &srv, shellPath))
+		f := downFinding(&b, &srv, shellPath)
+		if f.Code == code.AuthSignIn {
+			f.Fix = signInFix(cfg, srv.Name)
+		}
+		add(f)
 	}
 	if err := gw.Close(); err != nil { //nolint:contextcheck // it ends even if ctx has ended
 		add(Finding{Result: Fail, Text: fmt.Sprintf("it could not be ended: %v", err)})
@@ -141,6 +157,23 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	}
 	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
 	return f
+}
+
+// signInFix returns how to sign in at a server.
+func signInFix(cfg *config.Config, name string) string {
+	command := "signalbox login " + name
+	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
+	if at < 0 {
+		return command
+	}
+	switch srv := &cfg.Servers[at]; {
+	case access.HasAuthorization(srv):
+		return "remove the Authorization header of " + name + ", then " + command
+	case srv.OAuth == nil && (!cfg.Auth.IsZero() || !cfg.Effective().IsLocal()):
+		return "add 'oauth: {}' to " + name + ", then " + command
+	default:
+		return command
+	}
 }
 
 // downFinding describes why a server does not work, and what to do about it.

@@ -260,6 +260,8 @@ func gatewayFor(ctx context.Context, e *command.Env, c *connection, stdio bool) 
 		c.why = "the gateway requires a token (\"auth.tokens\"), and no credential is written into the file of a client"
 	case len(c.cfg.Auth.Issuers) > 0:
 		c.why = "the gateway requires an access token (\"auth.issuers\") at a URL, and none on this machine"
+	case !c.cfg.Auth.IsZero():
+		c.why = "the gateway requires a credential (\"auth\") at a URL, and none on this machine"
 	case port == "0":
 		c.why = "the gateway has another port at each start (\"listen\")"
 	case c.running:
@@ -272,7 +274,11 @@ func gatewayFor(ctx context.Context, e *command.Env, c *connection, stdio bool) 
 		case "::":
 			host = "::1"
 		}
-		c.gateway.URL = atPath("http://"+net.JoinHostPort(host, port)+effective.Path, c.profile)
+		scheme := "http://"
+		if c.cfg.TLS != nil {
+			scheme = "https://"
+		}
+		c.gateway.URL = atPath(scheme+net.JoinHostPort(host, port)+effective.Path, c.profile)
 		return nil
 	}
 	c.gateway.Command, err = ownProgram()

@@ -133,7 +133,7 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 	var tried []check.Finding
 	var all sync.WaitGroup
 	// Ends with ctx; waited for below.
-	all.Go(func() { tried = check.Servers(ctx, e, cfg, servers) })
+	all.Go(func() { tried = check.Servers(ctx, e, src.Path, cfg, servers) })
 	var rest []check.Finding
 	if name == "" {
 		// Ends with ctx; waited for below.

@@ -19,6 +19,7 @@ import (
 // responseListener accepts connections of type responseConn.
 type responseListener struct {
 	net.Listener
+	certificates *certificates // nil without TLS
 	writeTimeout time.Duration // limits.write
 	headerRead   time.Duration // limits.headerRead
 }
@@ -29,7 +30,8 @@ func (l responseListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &responseConn{Conn: c, writeTimeout: l.writeTimeout}
+	// The bytes that responseConn watches are those of HTTP.
+	a := &responseConn{Conn: l.certificates.secure(c), writeTimeout: l.writeTimeout}
 	if l.headerRead > 0 {
 		a.in.headerRead, a.in.late = l.headerRead, time.AfterFunc(l.headerRead, func() { _ = c.Close() })
 	}
@@ -311,7 +313,7 @@ type inboundKey struct{}
 // withInbound is an http.Server's ConnContext.
 func withInbound(ctx context.Context, c net.Conn) context.Context {
 	if a, ok := c.(*responseConn); ok {
-		return context.WithValue(ctx, inboundKey{}, &a.in)
+		return withTLS(context.WithValue(ctx, inboundKey{}, &a.in), c)
 	}
 	return ctx
 }

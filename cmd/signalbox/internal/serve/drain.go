@@ -135,6 +135,7 @@ func (s *service) shutdown(ctx context.Context, timeout time.Duration) error {
 	})
 	defer stop()
 	err := s.gateway.Shutdown(patience)
+	s.pages.close()
 	switch {
 	case err == nil:
 		return nil

@@ -51,6 +51,7 @@ type endpoint struct {
 	url      string
 	path     string
 	listener net.Listener
+	tls      *certificates // nil without TLS
 	write    time.Duration // limits.write
 	header   time.Duration // limits.headerRead
 	server   *http.Server
@@ -60,12 +61,21 @@ type endpoint struct {
 
 // listen opens the listener. cfg has its defaults filled in.
 func listen(ctx context.Context, cfg *config.Config) (*endpoint, error) {
+	var secured *certificates
+	if cfg.TLS != nil {
+		var err error
+		if secured, err = newCertificates(cfg.TLS); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return nil, explainListen(cfg.Listen, err)
 	}
-	return newEndpoint(l, cfg), nil
+	p := newEndpoint(l, cfg)
+	p.secure(secured, cfg)
+	return p, nil
 }
 
 // CanListen returns an error if a gateway with a configuration could not listen now.
@@ -108,6 +118,14 @@ func newEndpoint(l net.Listener, cfg *config.Config) *endpoint {
 			},
 		},
 	}
+}
+
+// secure makes the endpoint serve HTTPS. Without certificates it does nothing.
+func (p *endpoint) secure(c *certificates, cfg *config.Config) {
+	if c == nil {
+		return
+	}
+	p.tls, p.url = c, "https://"+reachable(p.listener.Addr(), cfg.Listen)+cfg.Path
 }
 
 // reachable returns an address at which programs on this machine reach the listener: for
@@ -155,18 +173,27 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
+	p.tls.useLog(logger)
 	p.server.Handler = withMetadata(gw, p.routes(p.life.count(gw), p.life.count(gw.SSE()), gw.Operations()))
+	if p.tls != nil {
+		p.server.Handler = withState(p.server.Handler)
+	}
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server; close waits for it.
-	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()
+	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.tls, p.write, p.header}) }()
 }
 
-// withMetadata serves the metadata of the endpoint beside other paths.
+// withMetadata serves the metadata of the endpoint, and the pages of sign-ins, beside other paths.
 func withMetadata(gw *signalbox.Gateway, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/.well-known/") && gw.IsMetadata(r.URL.Path) {
 			closeAmbiguous(w, r)
 			gw.ServeMetadata(w, r)
+			return
+		}
+		if gw.IsSignIn(r.URL.Path) {
+			closeAmbiguous(w, r)
+			gw.ServeSignIn(w, r)
 			return
 		}
 		others.ServeHTTP(w, r)

@@ -105,6 +105,7 @@ type service struct {
 	id       string           // names the socket and the log
 	journal  *journal.Journal // the last records of log; nil without a file
 	life     *lifetime        // nil without --end-when-idle
+	pages    signInPages      // without an endpoint on HTTP
 
 	controlErr error // why there is no socket
 
@@ -236,7 +237,10 @@ func (s *service) open(ctx context.Context) error {
 	opt := s.source.Options(s.log)
 	opt.OneClient = !s.flags.http()
 	opt.ListsFolder = source.ListsFolder(s.Env, s.source)
+	opt.StateFolder = stateFolderOf(s.Env, s.source)
+	opt.SignInPages = s.pages.open
 	if s.http != nil {
+		opt.SignInPages = func() (string, func(), error) { return s.http.base(), func() {}, nil }
 		opt.NotFound = http.HandlerFunc(s.http.serveOther)
 	}
 	opt.LogCalls = s.terminal
@@ -250,6 +254,7 @@ func (s *service) open(ctx context.Context) error {
 		s.http.close(ctx)
 		return err
 	}
+	s.pages.handler, s.pages.log = http.HandlerFunc(s.gateway.ServeSignIn), s.log
 	if s.flags.idle > 0 {
 		s.life = newLifetime(s.flags.idle, s.hasClients)
 	}

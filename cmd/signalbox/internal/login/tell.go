@@ -1,0 +1,65 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+)
+
+const (
+	tellTimeout   = 10 * time.Second
+	retryInterval = 300 * time.Millisecond
+)
+
+// tell makes the running gateways of a file reach a server now, and prints those that do.
+func tell(ctx context.Context, e *command.Env, file, server string) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	found, _ := control.Running(ctx, e, file) // one that does not respond finds the grant itself
+	defer control.CloseIdle(found)
+	for _, gateway := range found {
+		b := retry(ctx, gateway.Socket, server)
+		// A gateway looks for grants of other processes once a second.
+		for b != nil && b.Code == code.AuthSignIn && pause(ctx, retryInterval) {
+			b = retry(ctx, gateway.Socket, server)
+		}
+		if b != nil && control.IsUp(b) {
+			e.PrintError(fmt.Sprintf("process %d, the running gateway, has %s of %s", gateway.Process, control.ItemCounts(b), server))
+		}
+	}
+}
+
+// retry makes a gateway reach a server, and returns the state of the server, or nil.
+func retry(ctx context.Context, socket *http.Transport, server string) *signalbox.BackendStatus {
+	resp, err := control.RoundTrip(ctx, socket, http.MethodPost, control.URL(control.ServersPath+url.PathEscape(server)+"/retry"), nil)
+	if err != nil || resp.Code != http.StatusOK {
+		return nil
+	}
+	var result control.ServerResult
+	if control.Decode(resp.Body, &result) != nil {
+		return nil
+	}
+	return result.Backend
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

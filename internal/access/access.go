@@ -1,0 +1,86 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access makes what is needed for the access of users to a server, from its entry in
+// a configuration: the vault with their grants, and the settings of a grant.Source. The gateway
+// and the commands that change grants use the same.
+package access
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/grant"
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/vault"
+)
+
+// Vault returns the options of the vault of a configuration. state is the state folder of the
+// configuration, or "" if it has none. The error is that of a vault without a folder.
+func Vault(cfg *config.Config, state string, log *slog.Logger) (vault.Options, error) {
+	c := &cfg.Credentials
+	if state == "" && (c.Dir == "" || len(c.Keys) == 0) {
+		return vault.Options{}, errors.New("there is no folder for the credentials of users: set credentials.dir and credentials.keys")
+	}
+	keys := make([][]byte, len(c.Keys))
+	for i, key := range c.Keys {
+		keys[i] = []byte(key.Reveal())
+	}
+	return vault.NewOptions(c.Dir, keys, state, log), nil
+}
+
+// OpenVault opens the vault of a configuration.
+func OpenVault(ctx context.Context, cfg *config.Config, state string, log *slog.Logger) (*vault.Vault, error) {
+	options, err := Vault(cfg, state, log)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := vault.Open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Vault, nil
+}
+
+// Source returns the settings for the grants of users at a server. o is that of its entry, or
+// empty if the entry has none. The caller sets the vault, and what does not depend on the entry.
+func Source(srv *config.Backend, o *config.OAuth) (grant.SourceConfig, error) {
+	isFixed := o.Endpoints == config.Endpoints20250326
+	requests, err := oauth.New(oauth.Config{Backend: srv.URL, Issuer: o.Issuer, FixedEndpoints: isFixed})
+	if err != nil {
+		return grant.SourceConfig{}, err
+	}
+	cfg := grant.SourceConfig{
+		Backend: srv.Name, URL: srv.URL, OAuth: requests, Issuer: o.Issuer, FixedEndpoints: isFixed,
+		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
+		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string),
+	}
+	if o.Resource == config.ResourceAuto {
+		cfg.Resource = ""
+	}
+	if !o.ClientKey.IsZero() {
+		if cfg.Client.Key, err = oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
+			return grant.SourceConfig{}, err
+		}
+	}
+	for name, value := range o.Parameters {
+		cfg.Parameters[name] = value.Reveal()
+	}
+	if o.Audience != "" {
+		cfg.Parameters["audience"] = o.Audience
+	}
+	return cfg, nil
+}
+
+// HasAuthorization reports whether the entry of a server has a credential of its own.
+func HasAuthorization(srv *config.Backend) bool {
+	for name := range srv.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "testing"
+
+func TestPlainURI(t *testing.T) {
+	for uri, want := range map[string]string{
+		"":                            "",
+		"no-uri":                      "no-uri",
+		"note:a":                      "note:a",
+		"file:///pub/a":               "file:///pub/a",
+		"FILE:///pub/A":               "file:///pub/A",
+		"file:///%73ecret/b":          "file:///secret/b",
+		"file:///secret%2Fb":          "file:///secret/b",
+		"file:///secret/b#part":       "file:///secret/b",
+		"file:///pub/../secret/b":     "file:///secret/b",
+		"file:///pub/%2e%2E/secret/b": "file:///secret/b",
+		"file:///pub%2f..%2fsecret/b": "file:///secret/b",
+		"file:///./secret/./b":        "file:///secret/b",
+		"file:///../../secret":        "file:///secret",
+		"file:///pub/..":              "file:///",
+		"file:///pub/.":               "file:///pub/",
+		"file:///pub/":                "file:///pub/",
+		"file:///a..b/.c":             "file:///a..b/.c",
+		"file:///a%zz%4":              "file:///a%zz%4",
+		"db://Host:80/t?q=%41#x":      "db://host:80/t?q=A",
+		"db://host?a/../b":            "db://host?a/../b",
+		"web:///https://x.org/a":      "web:///https://x.org/a",
+		"note:x/../y":                 "note:y",
+		"note:../y":                   "note:y",
+	} {
+		if got := PlainURI(uri); got != want {
+			t.Errorf("%q is %q, want %q", uri, got, want)
+		}
+		if again := PlainURI(PlainURI(uri)); want != "file:///a%zz%4" && again != want {
+			t.Errorf("%q is %q after a second time", uri, again)
+		}
+	}
+}

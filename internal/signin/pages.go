@@ -1,0 +1,485 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signin
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/grant"
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// IsPage reports whether a Desk serves a path.
+func IsPage(path string) bool {
+	return path == PathCallback || path == PathClient || strings.HasPrefix(path, PathPages)
+}
+
+// prepareTimeout bounds the time to find an authorization server and to register there.
+const prepareTimeout = 30 * time.Second
+
+// maxForm bounds the size of a form.
+const maxForm = 64 << 10
+
+// ServeHTTP serves the pages.
+func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	id, isPage := strings.CutPrefix(r.URL.Path, PathPages)
+	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case isPage && isRead:
+		d.showPage(w, r, id)
+	case isPage && r.Method == http.MethodPost:
+		d.postPage(w, r, id)
+	case r.URL.Path == PathCallback && r.Method == http.MethodGet:
+		d.callback(w, r)
+	case r.URL.Path == PathClient && isRead && d.client != nil:
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "max-age=300")
+		_, _ = w.Write(d.client) // fails only if the client has left
+	case r.URL.Path == PathClient && isRead:
+		http.NotFound(w, r)
+	case isPage:
+		h.Set("Allow", "GET, HEAD, POST")
+		d.message(w, http.StatusMethodNotAllowed, "This page cannot be requested like that", "")
+	default:
+		h.Set("Allow", "GET")
+		d.message(w, http.StatusMethodNotAllowed, "This page cannot be requested like that", "")
+	}
+}
+
+// showPage shows what a user is about to allow, or asks the user to identify itself. It begins
+// nothing: programs open links, too.
+func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
+	principal, isKnown := d.principalOf(r)
+	if !isKnown {
+		d.page(w, http.StatusOK, "identify", formPage{Action: PathPages + id})
+		return
+	}
+	p := d.ownPending(r, id, principal)
+	if p == nil {
+		d.unknown(w)
+		return
+	}
+	in, err := d.prepared(r.Context(), p)
+	if err != nil {
+		d.notPrepared(w, r, p, err)
+		return
+	}
+	page := startPage{Action: PathPages + id, Principal: principal, Backend: p.backend, Server: hostOf(in.URL), Issuer: hostOf(in.Issuer), Scopes: in.Scopes}
+	if in.Previous != "" {
+		page.Previous = hostOf(in.Previous)
+	}
+	if page.Issuer == page.Server {
+		page.Issuer = ""
+	}
+	d.page(w, http.StatusOK, "start", page)
+}
+
+// ownPending returns a pending of a principal, or nil. Those of others look as if they did not
+// exist.
+func (d *Desk) ownPending(r *http.Request, id, principal string) *pending {
+	p := d.find(id)
+	if p == nil {
+		return nil
+	}
+	if p.principal != principal {
+		d.event(r.Context(), Event{Kind: Foreign, Principal: principal, Backend: p.backend, Remote: r.RemoteAddr})
+		return nil
+	}
+	return p
+}
+
+// prepared returns the authorization request of a pending, which it makes unless there is one.
+func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	d.mu.Lock()
+	in, scopes := p.signIn, p.scopes
+	d.mu.Unlock()
+	if in != nil {
+		return in, nil
+	}
+	in, err := p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: p.base + PathCallback, Scopes: scopes})
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(in.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("the authorization endpoint is not an http or https URL")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byID[p.id] != p {
+		return nil, errEnded
+	}
+	p.signIn = in
+	d.byState[in.State] = p
+	return in, nil
+}
+
+var errEnded = errors.New("the sign-in has ended")
+
+func (d *Desk) notPrepared(w http.ResponseWriter, r *http.Request, p *pending, err error) {
+	if errors.Is(err, errEnded) {
+		d.unknown(w)
+		return
+	}
+	d.cfg.Logger.WarnContext(r.Context(), "a sign-in cannot begin", slog.String("backend", p.backend), slog.Any("error", err))
+	d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: "not begun"})
+	d.message(w, http.StatusBadGateway, "The sign-in cannot begin", reasonFor(err))
+}
+
+// reasonFor returns the text of an error that is for users.
+func reasonFor(err error) string {
+	if own, ok := errors.AsType[*grant.Error](err); ok {
+		return own.Error()
+	}
+	return "The log of the gateway has the reason."
+}
+
+// postPage begins a sign-in, or identifies the user. Only the page itself may post.
+func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
+	p := d.find(id)
+	if !d.isOwnOrigin(r, p) {
+		d.message(w, http.StatusForbidden, "This form was not sent by its page", "Open the link itself.")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		d.message(w, http.StatusBadRequest, "The form cannot be read", "")
+		return
+	}
+	principal, isKnown := d.principalOf(r)
+	if token := r.PostForm.Get("token"); d.cfg.Identify != nil && token != "" {
+		d.identify(w, r, id, token)
+		return
+	}
+	if !isKnown {
+		http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+		return
+	}
+	if p = d.ownPending(r, id, principal); p == nil {
+		d.unknown(w)
+		return
+	}
+	in, err := d.prepared(r.Context(), p)
+	if err != nil {
+		d.notPrepared(w, r, p, err)
+		return
+	}
+	secret := rand.Text()
+	d.mu.Lock()
+	isCurrent := p.signIn == in
+	if isCurrent {
+		p.cookie, p.isBegun = sha256.Sum256([]byte(secret)), true
+	}
+	d.mu.Unlock()
+	if !isCurrent {
+		http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+		return
+	}
+	http.SetCookie(w, cookie(p.base, signInCookie(p.id), secret, time.Until(p.expires)))
+	http.Redirect(w, r, in.URL, http.StatusSeeOther)
+}
+
+// isOwnOrigin reports whether a form was sent by a page of the Desk. The pages send no referrer,
+// for which browsers send the Origin "null", and then Sec-Fetch-Site decides.
+func (d *Desk) isOwnOrigin(r *http.Request, p *pending) bool {
+	origins, site := r.Header.Values("Origin"), r.Header.Get("Sec-Fetch-Site")
+	if len(origins) > 1 || site != "" && site != "same-origin" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || origin == "null" {
+		return site == "same-origin"
+	}
+	if p != nil {
+		return origin == p.base
+	}
+	if d.cfg.PublicURL != "" {
+		return origin == d.cfg.PublicURL
+	}
+	// For an unknown id the form is answered like that of another principal's, and changes
+	// nothing but the cookie of a user with a valid token.
+	u, err := url.Parse(origin)
+	return err == nil && u.Host == r.Host
+}
+
+// identify sets the cookie of a user that has entered a token.
+func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string) {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	if !d.attempts.allow(address) {
+		w.Header().Set("Retry-After", strconv.Itoa(10))
+		d.message(w, http.StatusTooManyRequests, "Too many tokens were tried", "Wait a minute, then try again.")
+		return
+	}
+	principal, ok := d.cfg.Identify(r, mcp.NewToken(token))
+	if !ok {
+		d.page(w, http.StatusForbidden, "identify", formPage{Action: PathPages + id, IsWrong: true})
+		return
+	}
+	base := d.cfg.PublicURL
+	if p := d.find(id); p != nil {
+		base = p.base
+	}
+	http.SetCookie(w, cookie(base, browserName, d.sealBrowser(principal), Lifetime))
+	http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+}
+
+// callback receives the response of an authorization server.
+func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		d.startAgain(w)
+		return
+	}
+	p, in := d.take(r, query.Get("state"))
+	if p == nil {
+		d.startAgain(w)
+		return
+	}
+	http.SetCookie(w, cookie(p.base, signInCookie(p.id), "", -time.Second))
+	code, err := in.Check(query)
+	if err != nil {
+		d.notAllowed(w, r, p, err)
+		return
+	}
+	if err := p.source.Complete(r.Context(), in, code); err != nil {
+		d.cfg.Logger.WarnContext(r.Context(), "a sign-in was not completed", slog.String("backend", p.backend), slog.Any("error", err))
+		d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: "not completed"})
+		d.page(w, http.StatusBadGateway, "message", messagePage{Title: "The sign-in was not completed", Text: reasonFor(err), Again: PathPages + p.id})
+		return
+	}
+	d.end(p, done)
+	d.message(w, http.StatusOK, "You are signed in to "+p.backend, "You can close this window.")
+}
+
+// take returns the pending with a state, and its authorization request, if the request came from
+// the browser that has begun it. It can be taken once.
+func (d *Desk) take(r *http.Request, state string) (*pending, *grant.SignIn) {
+	principal, isKnown := d.principalOf(r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.byState[state]
+	if state == "" || p == nil || !isKnown || p.principal != principal || !p.isBegun || !time.Now().Before(p.expires) {
+		return nil, nil
+	}
+	secrets := r.CookiesNamed(cookieName(p.base, signInCookie(p.id)))
+	if len(secrets) != 1 {
+		return nil, nil
+	}
+	if sum := sha256.Sum256([]byte(secrets[0].Value)); subtle.ConstantTimeCompare(sum[:], p.cookie[:]) != 1 {
+		return nil, nil
+	}
+	in := p.signIn
+	d.resetLocked(p)
+	return p, in
+}
+
+// notAllowed answers a response of an authorization server that is not valid, or a refusal. Only the
+// code of a refusal is shown, and only if its iss has been checked.
+func (d *Desk) notAllowed(w http.ResponseWriter, r *http.Request, p *pending, err error) {
+	text, detail := "The response of the authorization server was not valid, and was not used.", "invalid response"
+	if server, ok := errors.AsType[*oauth.ServerError](err); ok {
+		text, detail = "The authorization server has refused it.", "refused"
+		if server.Code == oauth.CodeAccessDenied {
+			text = "It was declined at the authorization server."
+		}
+	}
+	d.cfg.Logger.WarnContext(r.Context(), "a sign-in was not completed", slog.String("backend", p.backend), slog.Any("error", err))
+	d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: detail})
+	if detail == "refused" {
+		d.refuse(p)
+	}
+	d.page(w, http.StatusBadRequest, "message", messagePage{Title: "You are not signed in to " + p.backend, Text: text, Again: PathPages + p.id})
+}
+
+func (d *Desk) startAgain(w http.ResponseWriter) {
+	d.message(w, http.StatusBadRequest, "This sign-in is not known here", "It has ended or expired, or was begun in another browser. Start again with the link that your program shows.")
+}
+
+func (d *Desk) unknown(w http.ResponseWriter) {
+	d.message(w, http.StatusNotFound, "This sign-in is not known", "It has ended or expired, or is for someone else. Your program shows a new link when you use it again.")
+}
+
+// principalOf returns the principal of a browser, if it is known.
+func (d *Desk) principalOf(r *http.Request) (principal string, ok bool) {
+	if d.cfg.Identify == nil {
+		return "", true
+	}
+	for _, name := range []string{browserName, hostPrefix + browserName} {
+		for _, c := range r.CookiesNamed(name) {
+			if principal, ok := d.openBrowser(c.Value); ok {
+				return principal, true
+			}
+		}
+	}
+	return "", false
+}
+
+const (
+	browserName    = "signalbox-browser"
+	hostPrefix     = "__Host-"
+	browserPurpose = "sign-in browser"
+)
+
+// sealBrowser returns the value of the cookie of a principal.
+func (d *Desk) sealBrowser(principal string) string {
+	until := strconv.FormatInt(time.Now().Add(Lifetime).Unix(), 10)
+	return d.box.Seal(browserPurpose, []byte(until+" "+principal))
+}
+
+func (d *Desk) openBrowser(value string) (principal string, ok bool) {
+	plain, err := d.box.Open(browserPurpose, value)
+	if err != nil {
+		return "", false
+	}
+	until, principal, _ := strings.Cut(string(plain), " ")
+	unix, err := strconv.ParseInt(until, 10, 64)
+	return principal, err == nil && time.Now().Unix() < unix
+}
+
+// signInCookie returns the name of the cookie of a pending: a browser may have begun several.
+func signInCookie(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "signalbox-signin-" + hex.EncodeToString(sum[:4])
+}
+
+// cookieName returns the name of a cookie with the prefix that keeps other hosts of the domain
+// from setting it, where cookies can be secure.
+func cookieName(base, name string) string {
+	if strings.HasPrefix(base, "https:") {
+		return hostPrefix + name
+	}
+	return name
+}
+
+// cookie returns a cookie of the pages. Lax, since it has to be sent when an authorization server
+// redirects the browser back.
+func cookie(base, name, value string, life time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName(base, name), Value: value, Path: "/", MaxAge: int(life.Seconds()),
+		HttpOnly: true, Secure: strings.HasPrefix(base, "https:"), SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// hostOf returns the host of a URL, which a user should know.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// clientDocument returns the metadata of the gateway as a client (OAuth Client ID Metadata
+// Document), or nil without an https base.
+func clientDocument(base, name string) ([]byte, error) {
+	id := ClientID(base)
+	if id == "" {
+		return nil, nil
+	}
+	return oauth.MetadataDocument(id, oauth.ClientMetadata{Name: name, RedirectURIs: []string{base + PathCallback}, Method: oauth.MethodNone})
+}
+
+// ClientID returns the client id of a gateway with a public URL: that of its metadata document, or
+// "" if authorization servers do not read it there.
+func ClientID(base string) string {
+	if !strings.HasPrefix(base, "https://") {
+		return ""
+	}
+	return base + PathClient
+}
+
+type (
+	startPage struct {
+		Action, Principal, Backend, Server, Issuer, Previous string
+		Scopes                                               []string
+	}
+	formPage struct {
+		Action  string
+		IsWrong bool
+	}
+	messagePage struct{ Title, Text, Again string }
+)
+
+func (d *Desk) message(w http.ResponseWriter, status int, title, text string) {
+	d.page(w, status, "message", messagePage{Title: title, Text: text})
+}
+
+func (d *Desk) page(w http.ResponseWriter, status int, name string, data any) {
+	var body bytes.Buffer
+	if err := pages.ExecuteTemplate(&body, name, data); err != nil {
+		d.cfg.Logger.Error("a page cannot be made", slog.Any("error", err))
+		status = http.StatusInternalServerError
+		body.Reset()
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // fails only if the client has left
+}
+
+var pages = template.Must(template.New("").Parse(`
+{{define "head"}}<!doctype html>
+<html lang="en">
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>{{.}} - Signalbox</title>
+<h1>{{.}}</h1>
+{{end}}
+
+{{define "start"}}{{template "head" (print "Sign in to " .Backend)}}
+<p>A program that uses this gateway{{if .Principal}} as <strong>{{.Principal}}</strong>{{end}} needs your access to <strong>{{.Backend}}</strong>.</p>
+<p>You will sign in at <strong>{{.Server}}</strong>{{if .Issuer}}, for {{.Issuer}}{{end}}.</p>
+{{if .Previous}}<p>Before, it was {{.Previous}}. Continue only if you know that {{.Backend}} has moved.</p>
+{{end}}{{if .Scopes}}<p>The gateway asks for:</p>
+<ul>
+{{range .Scopes}}<li><code>{{.}}</code></li>
+{{end}}</ul>
+{{end}}<p>Continue only if you have just been asked to by a program of yours.</p>
+<form method="post" action="{{.Action}}"><button>Continue to {{.Server}}</button></form>
+</html>
+{{end}}
+
+{{define "identify"}}{{template "head" "Identify yourself"}}
+{{if .IsWrong}}<p>The gateway does not accept this token.</p>
+{{end}}<p>Enter the token with which your program uses this gateway.</p>
+<form method="post" action="{{.Action}}"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>
+</html>
+{{end}}
+
+{{define "message"}}{{template "head" .Title}}
+{{if .Text}}<p>{{.Text}}</p>
+{{end}}{{if .Again}}<p><a href="{{.Again}}">Start again</a></p>
+{{end}}</html>
+{{end}}
+`))
