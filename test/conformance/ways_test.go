@@ -86,15 +86,18 @@ func (p programs) accounts() []way {
 	return []way{
 		{name: direct + "ours", note: "our client, directly", open: started(p.client)},
 		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, directly", open: started(p.goClient), foreign: true},
-		{name: through + "ours", note: "our client, through the gateway, which gets tokens for itself", plays: needsNoUser,
-			open: startedFor(needsNoUser, p.behind, p.gateway, p.client)},
+		{name: through + "ours", note: "our client, through the gateway, where the user signs in", plays: isGateways,
+			open: startedFor(isGateways, p.behind, p.gateway, p.client)},
+		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway", plays: isGateways,
+			open: startedFor(isGateways, p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
 	}
 }
 
-// needsNoUser reports whether a scenario is about a client that has no user.
-func needsNoUser(scenario string) bool {
-	return strings.HasPrefix(scenario, "auth/client-credentials-") || scenario == "auth/wif-jwt-bearer"
-}
+// isGateways reports whether a scenario is about access that the gateway may request.
+func isGateways(scenario string) bool { return scenario != enterpriseManaged }
+
+// enterpriseManaged is the scenario about a user for whom an organisation vouches.
+const enterpriseManaged = "auth/enterprise-managed-authorization"
 
 // started is a command that the suite starts.
 func started(command ...string) func(*testing.T, suite) func(set) []scenario {

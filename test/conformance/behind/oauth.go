@@ -17,6 +17,9 @@ const (
 	envContext  = "MCP_CONFORMANCE_CONTEXT" // additional data of the scenario, as JSON
 )
 
+// metadataURL is the client id with metadata that the suite knows and does not read.
+const metadataURL = "https://conformance-test.local/client-metadata.json"
+
 // oauthOf returns the key oauth of the server of a scenario, or nil. Secrets are put into
 // files of dir.
 func oauthOf(dir, scenario, given string) (map[string]any, error) {
@@ -29,10 +32,24 @@ func oauthOf(dir, scenario, given string) (map[string]any, error) {
 		PrivateKey string `json:"private_key_pem"`
 		Workload   string `json:"valid_jwt"`
 	}
-	if err := json.Unmarshal([]byte(given), &with); err != nil {
-		return nil, fmt.Errorf("%s: %w", envContext, err)
+	if given != "" {
+		if err := json.Unmarshal([]byte(given), &with); err != nil {
+			return nil, fmt.Errorf("%s: %w", envContext, err)
+		}
 	}
-	oauth := map[string]any{"as": "gateway", "clientId": with.ID}
+	oauth := make(map[string]any)
+	if with.PrivateKey != "" || with.Workload != "" || strings.HasPrefix(scenario, "auth/client-credentials-") {
+		oauth["as"] = "gateway"
+	}
+	switch scenario {
+	case "auth/basic-cimd": // the gateway has no https URL at which it could serve metadata
+		oauth["clientId"] = metadataURL
+	case "auth/2025-03-26-oauth-endpoint-fallback":
+		oauth["endpoints"] = "2025-03-26"
+	}
+	if with.ID != "" {
+		oauth["clientId"] = with.ID
+	}
 	for name, text := range map[string]string{"clientSecret": with.Secret, "clientKey": with.PrivateKey, "assertion": with.Workload} {
 		if text == "" {
 			continue

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
@@ -33,12 +34,53 @@ type authorization struct {
 // isAuthorization reports whether a scenario is about authorization.
 func isAuthorization(name string) bool { return strings.HasPrefix(name, "auth/") }
 
-// useAccount lists and calls, which takes an account at the server.
+// accountTool is the tool of the suite's servers that takes an account.
+const accountTool = "test-tool"
+
+// How long a tool may take to be listed after a sign-in, and how often to look.
+const (
+	listedWithin = 10 * time.Second
+	lookInterval = 50 * time.Millisecond
+)
+
+// useAccount lists and calls, which takes an account at the server. A gateway may first list
+// only a tool to sign in, also after a sign-in if the server has refused that.
 func useAccount(ctx context.Context, s *session) error {
-	if _, err := s.tools(ctx); err != nil {
-		return err
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	until := time.Now().Add(listedWithin)
+	for {
+		tools, err := s.tools(ctx)
+		if err != nil {
+			return err
+		}
+		gate := gateOf(tools)
+		if gate == "" {
+			return s.call(ctx, accountTool, struct{}{})
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%v after the first sign-in, there still is the tool %q", listedWithin, gate)
+		}
+		if err := s.call(ctx, gate, struct{}{}); err != nil {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return s.call(ctx, "test-tool", struct{}{})
+}
+
+// gateOf returns the tool with which a gateway has the user sign in before it has the tools of
+// the server, or "".
+func gateOf(tools []item) string {
+	for _, tool := range tools {
+		if tool.Name == "sign_in" || strings.HasSuffix(tool.Name, "__sign_in") {
+			return tool.Name
+		}
+	}
+	return ""
 }
 
 // credentialsFor returns the account of a scenario about authorization, or nil for any other.

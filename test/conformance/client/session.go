@@ -35,6 +35,10 @@ type session struct {
 // sent before the first request.
 func connect(url string, revision mcp.Version, given string, credentials client.Credentials) *session {
 	source, _ := credentials.(*grant.Source)
+	elicitation := `{"form":{}}`
+	if credentials != nil { // a gateway has users sign in at URLs
+		elicitation = `{"form":{},"url":{}}`
+	}
 	return &session{
 		source: source,
 		server: client.NewHTTP(url, client.Config{
@@ -46,7 +50,7 @@ func connect(url string, revision mcp.Version, given string, credentials client.
 		self: &mcp.Peer{
 			Version:      mcp.LatestModern,
 			Info:         []byte(`{"name":"signalbox-conformance-client","version":"1.0.0"}`),
-			Capabilities: []byte(`{"elicitation":{"form":{}},"extensions":{"` + skillsExtension + `":{}}}`),
+			Capabilities: []byte(`{"elicitation":` + elicitation + `,"extensions":{"` + skillsExtension + `":{}}}`),
 		},
 		scope: mcp.NewScope("user", user{}),
 		given: given,

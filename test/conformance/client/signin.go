@@ -46,7 +46,7 @@ func newSource(server string, fixed bool, known *oauth.Registration, dir string)
 	if err != nil {
 		return nil, err
 	}
-	cfg := grant.SourceConfig{Backend: "suite", URL: server, OAuth: c, Vault: v, MetadataURL: metadataURL, Anonymous: true, Optional: true}
+	cfg := grant.SourceConfig{Backend: "suite", URL: server, OAuth: c, Vault: v, MetadataURL: metadataURL, FixedEndpoints: fixed, Anonymous: true, Optional: true}
 	if known != nil {
 		cfg.Client = *known
 	}
