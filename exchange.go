@@ -59,7 +59,7 @@ func (c *exchangeCredentials) status() *OAuthStatus {
 	return s
 }
 
-// noteLister has the lists that are the same for all users fetched with the token of
+// noteLister has lists that are the same for all users fetched with the token of
 // a sender, if there was none with a valid token before.
 func (g *Gateway) noteLister(req *mcp.Request) {
 	if req.Identity == nil || req.Identity.Token.IsZero() || !g.exchanges.Load() {

@@ -105,7 +105,7 @@ func oauthKeys() []key {
 	return []key{
 		// The person, as in the files of clients, which have no other.
 		{"as", oneOf(AsUser, AsGateway), "", "The owner of the access: each user, after a sign-in (user, the default), or the gateway itself (gateway)."},
-		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange, idJag). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
+		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange; idJag is not supported yet). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},

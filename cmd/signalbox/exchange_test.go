@@ -90,14 +90,14 @@ func TestExchangeOfTokens(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprintf(&seen, "%s %s %v %s\n", r.Method, r.URL, r.Header, body)
-		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer exchanged-")
+		name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer exchanged-")
 		switch {
 		case err != nil || !ok:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
 			return
-		case strings.Contains(string(body), `"who"`) && !strings.Contains(string(body), fmt.Sprintf(`"who":%q`, user)):
-			t.Errorf("called as %s: %s", user, body)
+		case strings.Contains(string(body), `"user"`) && !strings.Contains(string(body), fmt.Sprintf(`"user":%q`, name)):
+			t.Errorf("called as %s: %s", name, body)
 		}
 		r.Header.Del("Authorization")
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -138,7 +138,9 @@ mcpServers:
 			return got
 		}
 		ann, bob := idp.token(idp.key, nil), idp.token(idp.key, map[string]any{"sub": "bob"})
-		for deadline := time.Now().Add(commandtest.Patience); ; <-time.After(10 * time.Millisecond) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 			got := send(ann, modernList, "tools/list", "")
 			if strings.Contains(got.body, "tickets__echo") {
 				break
@@ -147,16 +149,16 @@ mcpServers:
 				t.Fatalf("the tools are not listed: %d %s\n%s", got.status, got.body, e.Err)
 			}
 		}
-		call := func(token, who string) asked {
-			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"tickets__echo","arguments":{"who":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, who)
+		call := func(token, user string) asked {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"tickets__echo","arguments":{"user":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, user)
 			return send(token, body, "tools/call", "tickets__echo")
 		}
 		var all sync.WaitGroup
 		for range 20 {
-			for who, token := range map[string]string{"ann": ann, "bob": bob} {
+			for user, token := range map[string]string{"ann": ann, "bob": bob} {
 				all.Go(func() {
-					if got := call(token, who); !strings.Contains(got.body, "done") {
-						t.Errorf("%s: %d %s", who, got.status, got.body)
+					if got := call(token, user); !strings.Contains(got.body, "done") {
+						t.Errorf("%s: %d %s", user, got.status, got.body)
 					}
 				})
 			}

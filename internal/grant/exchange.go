@@ -34,7 +34,7 @@ type ExchangeConfig struct {
 	Issuer string
 
 	Client     oauth.Registration // of the gateway at Issuer
-	Scopes     []string           // to request; nil requests none, whatever the backend names
+	Scopes     []string           // to request; nil omits them, whatever the backend names
 	Resource   string             // to request (RFC 8707): "" is what the backend publishes; see NoResource
 	Audience   string             // to request, or ""
 	Parameters map[string]string  // more parameters of token requests
@@ -52,8 +52,8 @@ type ExchangeConfig struct {
 // backend (RFC 8693), at the authorization server that has issued it. Tokens are kept in memory
 // until shortly before they end, separately for each token that they were exchanged for.
 //
-// A request of a sender without such a token ends with an *Error, as does one whose
-// token the authorization server does not exchange. Requests of the gateway itself, which have no
+// A request whose sender has presented no such token ends with an *Error, as does one with a
+// token that the authorization server does not exchange. Requests of the gateway itself, which have no
 // sender, are sent without a credential, but see ExchangeConfig.SharedLists.
 //
 // An Exchange is safe for concurrent use. The caller must close it.
@@ -103,7 +103,7 @@ func (e *Exchange) Last() Attempt {
 // PerPrincipal reports true.
 func (e *Exchange) PerPrincipal() bool { return true }
 
-// Offer notes a sender: with its token the gateway may fetch the lists if all users see the
+// Offer notes a sender. With its token, the gateway may fetch the lists if all users see the
 // same. It reports whether there was none with a valid token before.
 func (e *Exchange) Offer(id *mcp.Identity) bool {
 	if !e.cfg.SharedLists || e.check(id) != nil || hasEnded(id) {
@@ -182,7 +182,7 @@ func isOwn(req *mcp.Request) bool {
 	return req.Principal == "" && req.Identity == nil && isOwnMethod(req.Method)
 }
 
-// sender returns the identity that has the token for a request, or nil.
+// sender returns the identity of the token that a request is sent with, or nil.
 func (e *Exchange) sender(req *mcp.Request) *mcp.Identity {
 	if !isOwn(req) {
 		return req.Identity

@@ -43,7 +43,7 @@ type exchanger struct {
 	ended  map[string]bool      // tokens that backends refuse
 }
 
-// exchanged is who and what a token is for.
+// exchanged is the user and the audience of a token.
 type exchanged struct{ user, audience string }
 
 func newExchanger(t *testing.T) *exchanger {
@@ -106,7 +106,7 @@ func (x *exchanger) requests() []url.Values {
 	return slices.Clone(x.forms)
 }
 
-// of returns who and what a token is for, if a backend may accept it.
+// of returns the user and the audience of a token, if a backend may accept it.
 func (x *exchanger) of(token string) (exchanged, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -126,7 +126,7 @@ type exchangeBackend struct {
 	calls []string     // the tokens of tools/call, in order
 	never bool         // all tokens are refused
 	needs string       // a scope that nothing has
-	names string       // the authorization server in the metadata, or "" for no metadata
+	names string       // the authorization server in the metadata, or "" without metadata
 }
 
 func newExchangeBackend(t *testing.T, name string, x *exchanger) *exchangeBackend {
@@ -295,7 +295,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Who has presented no token of the authorization server is not called for: neither with the
+// A sender without a token of the authorization server is not called for: neither with the
 // gateway's own access, nor with a token of another issuer, nor without any.
 func TestExchangeWithoutToken(t *testing.T) {
 	t.Parallel()
