@@ -65,7 +65,13 @@ func (l lookup) pending(v *view) (left time.Duration, ok bool) {
 	if v.outdated(l.mayBeAt) {
 		return noLimit, true // another catalog is built at once
 	}
-	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
+	left, ok = v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
+	for i, now := 0, time.Now(); i < len(v.backends) && left != noLimit; i++ {
+		if rest := v.backends[i].remainingSignIn(v.offered[i], now); rest > 0 && l.mayBeAt(v.backends[i]) {
+			left, ok = max(left, rest), true
+		}
+	}
+	return left, ok
 }
 
 // isUnknownIn reports whether a list that may contain the item is not known.

@@ -89,7 +89,7 @@ type Options struct {
 }
 
 // localIdentity is the identity of requests through Local.
-var localIdentity = &mcp.Identity{Principal: "local", Via: mcp.ViaLocal}
+var localIdentity = &mcp.Identity{Principal: "local", Via: mcp.ViaLocal} //nolint:gochecknoglobals // immutable
 
 // localKey marks the context of a request through Local.
 type localKey struct{}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,9 @@ func (g *Gateway) noteSignIn(ctx context.Context, e signin.Event) {
 		return
 	}
 	if user, ok := b.access.(*userCredentials); ok {
+		now := time.Now()
 		user.lister.Store(&e.Principal)
+		user.signedIn.Store(&now)
 	}
 	b.Retry()
 	if b.Offer().Known() {
@@ -134,9 +137,18 @@ type userCredentials struct {
 	asked  atomic.Bool
 	lister atomic.Pointer[string] // the principal of shared lists: the one that signed in last, or nil
 
+	signedIn atomic.Pointer[time.Time] // the last sign-in here
+	unlisted atomic.Pointer[unlisted]  // why the lists could not be fetched, or nil
+
 	mu     sync.Mutex
 	closed bool
 	source *grant.Source
+}
+
+// unlisted is a sign-in with more scopes that the lists of a backend require.
+type unlisted struct {
+	missing    *grant.Missing
+	generation uint64 // of the access that was refused
 }
 
 // usersFor returns the credentials of users at a server, or nil if it is not called as them.
@@ -250,7 +262,15 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 	if !c.isSingle && own.Principal == "" && errors.Is(err, client.ErrRefused) && r.Status == http.StatusUnauthorized {
 		err = &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn} // the lists are those of users
 	}
+	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Reason == grant.NeedsMoreScope && isForLists(req.Method) {
+		c.unlisted.Store(&unlisted{missing, sent.Generation})
+	}
 	return c.explain(err)
+}
+
+// isForLists reports whether requests of a method precede the lists of a backend.
+func isForLists(method string) bool {
+	return method == "server/discover" || method == "initialize" || strings.HasSuffix(method, "/list")
 }
 
 // explain returns the error of a user that has to sign in as a fault with its code.
@@ -378,6 +398,19 @@ func (b *activeBackend) needsGate(o *backend.Offer) bool {
 	return ok && !o.Known() && o.Code == code.AuthSignIn && users.g.signIns.desk.HasPages()
 }
 
+// remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
+func (b *activeBackend) remainingSignIn(o *backend.Offer, now time.Time) time.Duration {
+	users, ok := b.access.(*userCredentials)
+	if !ok || !b.needsGate(o) || !users.isSingle && users.oauth.Lists != config.ListsShared {
+		return 0
+	}
+	at := users.signedIn.Load()
+	if at == nil {
+		return 0
+	}
+	return max(0, listsAfterSignIn-now.Sub(*at))
+}
+
 // isGate reports whether an entry of a view is the tool to sign in.
 func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	if entry.Kind != catalog.Tools || entry.Own != gateName {
@@ -410,7 +443,8 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if err != nil {
 		return nil, err
 	}
-	if err := source.Check(ctx, c.asUser(req).Principal); err != nil {
+	own := c.asUser(req)
+	if err := c.mustSignIn(ctx, source, own); err != nil {
 		return nil, c.explain(err)
 	}
 	if !c.isSingle && c.oauth.Lists != config.ListsShared {
@@ -419,28 +453,50 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	b.Retry()
-	c.awaitLists(ctx, b)
+	if err := c.awaitLists(ctx, b, source, own); err != nil {
+		return nil, c.explain(err)
+	}
 	return signedIn(req, b, "")
+}
+
+// mustSignIn returns the *grant.Missing of the sender of a request that has to sign in before the
+// lists can be fetched, or nil.
+func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, req *mcp.Request) error {
+	if err := source.Check(ctx, req.Principal); err != nil {
+		return err
+	}
+	u := c.unlisted.Load()
+	if u == nil || u.missing.Principal != req.Principal {
+		return nil
+	}
+	if now, err := source.For(ctx, req); err != nil || now.Generation != u.generation {
+		return nil // signed in since, or another error that the lists will have
+	}
+	return u.missing
 }
 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in.
-func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend) {
+// awaitLists waits until the lists of a backend replace the tool to sign in. The error is a
+// *grant.Missing if the backend does not accept the access of the user for them.
+func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, source *grant.Source, req *mcp.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
+	b.Retry()
 	for {
 		v := c.g.view.Load()
 		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
 		if i < 0 || !b.needsGate(v.offered[i]) {
-			return
+			return nil
+		}
+		if err := c.mustSignIn(ctx, source, req); err != nil {
+			return err
 		}
 		select {
 		case <-v.replaced:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

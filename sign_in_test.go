@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -33,8 +32,7 @@ type signInPeers struct {
 	response                  atomic.Pointer[func(url.Values)] // changes the authorization response
 	foreign                   atomic.Pointer[string]           // an Authorization header that is not the user's
 	revoked                   atomic.Bool
-	folder                    string // of the states of the gateways
-	mu                        sync.Mutex
+	folder                    string            // of the states of the gateways
 	codes                     map[string]string // the principal's choice, by code
 }
 

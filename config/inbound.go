@@ -115,7 +115,7 @@ func tlsForm() form {
 	entry := f.read
 	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
 		entry(r, n, p, into)
-		t, ok := into.Addr().Interface().(*TLS)
+		t, ok := reflect.TypeAssert[*TLS](into.Addr())
 		certificate, privateKey, clients := p.key("certificate"), p.key("key"), p.key("clientCAs")
 		if ok && t.Certificate != "" && t.Key != "" && !r.has(certificate) && !r.has(privateKey) {
 			if _, err := t.Pair(); err != nil {

@@ -15,7 +15,7 @@ import (
 // A private key that other users can open is refused.
 func TestOpenPrivateKey(t *testing.T) {
 	dir := pemDir(t)
-	if err := os.Chmod(filepath.Join(dir, "a.key"), 0o644); err != nil { //nolint:gosec // to be refused
+	if err := os.Chmod(filepath.Join(dir, "a.key"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Parse(filepath.Join(dir, "x.yaml"), []byte(`{mcpServers: {}, tls: {certificate: a.crt, key: a.key}}`), nil)

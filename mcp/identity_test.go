@@ -23,7 +23,7 @@ func TestTokenIsNotPrinted(t *testing.T) {
 		t.Error("IsZero is wrong")
 	}
 	var log strings.Builder
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "identity", id, "token", id.Token, "pointer", &id)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", slog.Any("identity", id), slog.Any("token", id.Token), slog.Any("pointer", &id))
 	encoded, err := json.Marshal(id)
 	if err != nil {
 		t.Fatal(err)

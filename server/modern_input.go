@@ -298,7 +298,7 @@ func resumedRequest(req *mcp.Request, body []byte) (openedRequest, error) {
 	if err != nil {
 		return openedRequest{}, err
 	}
-	resumed := &mcp.Resumed{State: body[width:], Answers: make(map[string]*mcp.Result, len(given)), Rounds: int(rounds)} //nolint:gosec // written by withResume
+	resumed := &mcp.Resumed{State: body[width:], Answers: make(map[string]*mcp.Result, len(given)), Rounds: int(rounds)}
 	for key, raw := range given {
 		if answer, err := mcp.NewResult(raw); err == nil {
 			resumed.Answers[key] = answer

@@ -27,7 +27,7 @@ func TestBackendMovesAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Refused(ctx, req, sent, client.Refusal{Status: 401}); err != nil {
-				wantMissing(t, err, grant.OtherIssuer)
+				_ = wantMissing(t, err, grant.OtherIssuer)
 				return
 			}
 		}

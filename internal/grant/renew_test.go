@@ -169,7 +169,7 @@ func TestInvalidGrant(t *testing.T) {
 		w.set(func() { w.refuse = "invalid_grant" })
 		time.Sleep(time.Hour)
 		_, err := s.For(t.Context(), requestOf(t, "ann"))
-		wantMissing(t, err, grant.Ended)
+		_ = wantMissing(t, err, grant.Ended)
 		if n := len(w.seen().tokenForms); n != 2 {
 			t.Errorf("%d token requests, want 2", n)
 		}
@@ -216,12 +216,13 @@ func TestAnotherProcessWon(t *testing.T) {
 			signIn(t, s, "ann")
 			time.Sleep(time.Hour)
 			g := grantOf(t, w, "ann")
+			ctx := context.WithoutCancel(t.Context()) // the server is outside the bubble
 			w.set(func() {
 				w.refuse = "invalid_grant"
 				w.fault = func() at { // meanwhile the other one has renewed it
 					g.AccessToken, g.RefreshToken = mcp.NewToken("access-token-x"), mcp.NewToken("refresh-token-x")
 					g.Expires, g.Refreshed = g.Expires.Add(time.Hour), g.SignedIn.Add(time.Hour)
-					if err := others.Save(context.Background(), g); err != nil {
+					if err := others.Save(ctx, g); err != nil {
 						t.Error(err)
 					}
 					return nowhere
@@ -251,7 +252,7 @@ func TestRenewalIsRefused(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		for range 2 {
 			_, err := s.For(t.Context(), requestOf(t, "ann"))
-			wantMissing(t, err, grant.Ended)
+			_ = wantMissing(t, err, grant.Ended)
 		}
 		grantOf(t, w, "ann")
 		if kinds := w.events.kinds(); len(kinds) != 0 {

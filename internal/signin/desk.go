@@ -121,6 +121,7 @@ type pending struct {
 	release func()
 	cancel  context.CancelFunc
 	turn    chan struct{} // a lock of Prepare, of capacity 1
+	over    chan struct{} // closed when it has been ended
 
 	scopes   []string
 	lacks    []string      // the scopes without which requests are refused, or nil
@@ -210,7 +211,7 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 	id, now := rand.Text(), time.Now()
 	p := &pending{
 		owner: own, id: id, url: base + PathPages + id, base: base, source: source, scopes: m.Scopes,
-		created: now, expires: now.Add(Lifetime), release: release, turn: make(chan struct{}, 1), try: newTry(),
+		created: now, expires: now.Add(Lifetime), release: release, turn: make(chan struct{}, 1), over: make(chan struct{}), try: newTry(),
 	}
 	if m.Reason == grant.NeedsMoreScope {
 		p.lacks = m.Scopes
@@ -350,13 +351,16 @@ func (d *Desk) countLocked() {
 	}
 }
 
-// end ends a pending, and wakes the calls that wait for it. Only the first call has an effect.
+// end ends a pending, and wakes the calls that wait for it. Only the first call has an effect;
+// others return after it.
 func (d *Desk) end(p *pending, how outcome) {
 	d.mu.Lock()
 	if p.isEnded {
 		d.mu.Unlock()
+		<-p.over
 		return
 	}
+	defer close(p.over)
 	p.isEnded = true
 	p.try.end(how)
 	if d.byID[p.id] == p {

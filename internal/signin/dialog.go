@@ -79,7 +79,7 @@ func (h *Handler) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		case byInput:
 			return inputRequired(p)
 		case byAsking:
-			res, err, goesOn := h.ask(ctx, req, caller, p, missing)
+			res, err, goesOn := h.ask(ctx, req, caller, p)
 			if !goesOn {
 				return res, err
 			}
@@ -170,7 +170,7 @@ func inputRequired(p *pending) (*mcp.Result, error) {
 
 // resume continues with the answer of a client of 2026-07-28. Unless the request has ended, it is
 // to be served.
-func (h *Handler) resume(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error, ended bool) { //nolint:staticcheck // ended qualifies the results
+func (h *Handler) resume(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error, ended bool) {
 	principal := req.Principal
 	if h.IsSingle {
 		principal = ""
@@ -198,7 +198,7 @@ func (h *Handler) resume(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // ask asks a client of 2025-11-25, on the stream of the call. The request goes on when the user
 // has signed in.
-func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, p *pending, m *grant.Missing) (res *mcp.Result, err error, goesOn bool) { //nolint:staticcheck // goesOn qualifies the results
+func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, p *pending) (res *mcp.Result, err error, goesOn bool) {
 	ask, err := elicitation(p.backend, p.url, p.id)
 	if err != nil {
 		return nil, err, false
@@ -208,8 +208,7 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx), false
 	case err != nil || answer == nil: // it was not delivered, or not answered
-		res, err = h.required(req, p, ask)
-		return res, err, false
+		return nil, h.required(req, p, ask), false
 	case question.Action(answer.Bytes()) != "accept":
 		res, err = h.declined(ctx, req, p)
 		return res, err, false
@@ -221,20 +220,20 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 	case refused:
 		res, err = h.answer(req, p, refusedText(p))
 		return res, err, false
+	default:
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx), false
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx), false
-	}
-	res, err = h.required(req, p, ask)
-	return res, err, false
+	return nil, h.required(req, p, ask), false
 }
 
 // required ends a request with the URL to open before it is sent again (2025-11-25,
 // client/elicitation, "URL Elicitation Required Error").
-func (h *Handler) required(req *mcp.Request, p *pending, ask *mcp.Request) (*mcp.Result, error) {
+func (h *Handler) required(req *mcp.Request, p *pending, ask *mcp.Request) error {
 	h.Desk.notifyLater(p, req.Scope)
 	data := append([]byte(`{"elicitations":[`), ask.Params.Bytes()...)
-	return nil, &mcp.Error{Code: mcp.CodeURLElicitationRequired, Message: textOf(p), Data: append(data, "]}"...)}
+	return &mcp.Error{Code: mcp.CodeURLElicitationRequired, Message: textOf(p), Data: append(data, "]}"...)}
 }
 
 // completion notifies a client of 2025-11-25 that the user has signed in.

@@ -184,7 +184,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	if !isKnown {
-		http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 		return
 	}
 	if p = d.ownPending(r, id, principal); p == nil {
@@ -204,7 +204,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	d.mu.Unlock()
 	if !isCurrent {
-		http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 		return
 	}
 	http.SetCookie(w, cookie(p.base, signInCookie(p.id), secret, time.Until(p.expires)))
@@ -255,7 +255,7 @@ func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string
 		base = p.base
 	}
 	http.SetCookie(w, cookie(base, browserName, d.sealBrowser(principal), Lifetime))
-	http.Redirect(w, r, PathPages+id, http.StatusSeeOther)
+	http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 }
 
 // callback receives the response of an authorization server.
@@ -389,7 +389,7 @@ func cookieName(base, name string) string {
 // cookie returns a cookie of the pages. Lax, since it has to be sent when an authorization server
 // redirects the browser back.
 func cookie(base, name, value string, life time.Duration) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // secure wherever the pages are
 		Name: cookieName(base, name), Value: value, Path: "/", MaxAge: int(life.Seconds()),
 		HttpOnly: true, Secure: strings.HasPrefix(base, "https:"), SameSite: http.SameSiteLaxMode,
 	}
@@ -451,6 +451,7 @@ func (d *Desk) page(w http.ResponseWriter, status int, name string, data any) {
 	_, _ = w.Write(body.Bytes()) // fails only if the client has left
 }
 
+//nolint:gochecknoglobals // immutable
 var pages = template.Must(template.New("").Parse(`
 {{define "head"}}<!doctype html>
 <html lang="en">

@@ -4,7 +4,6 @@
 package signin
 
 import (
-	"context"
 	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
@@ -48,7 +47,7 @@ func TestStepUpOutlivesRenewals(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &grant.Missing{Backend: "crm", Principal: "ann", Reason: grant.NeedsMoreScope, Scopes: []string{"read", "write"}}
-		p, err := f.desk.begin(context.Background(), m, f.source)
+		p, err := f.desk.begin(t.Context(), m, f.source)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,11 +102,11 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.files = states
 	next, err := c.read()
 	if err != nil { // the next change may complete the files
-		c.log.Error("the changed files of tls cannot be used, and the former ones are", slog.Any("error", err)) //nolint:sloglint // no context: a handshake has none
+		c.log.Error("the changed files of tls cannot be used, and the former ones are", slog.Any("error", err))
 		return c.tls, nil
 	}
 	c.tls = next
-	c.log.Info("the changed files of tls are used") //nolint:sloglint // likewise
+	c.log.Info("the changed files of tls are used")
 	return c.tls, nil
 }
 

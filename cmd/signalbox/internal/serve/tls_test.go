@@ -171,7 +171,7 @@ func withTLSSite(t *testing.T, configure func(*config.Config)) *tlsSite {
 	}
 	s.e.serve(gw, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if err := gw.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown = %v", err)
