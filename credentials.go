@@ -62,6 +62,12 @@ func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
 		}
 		return own
+	case srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantExchange:
+		users, err := newExchangeCredentials(srv, g)
+		if err != nil {
+			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
+		}
+		return users
 	}
 	if users := g.usersFor(srv); users != nil {
 		return users

@@ -50,6 +50,8 @@ type Gateway struct {
 	signIns  signIns
 	isLocal  bool // the listener is on loopback
 
+	exchanges atomic.Bool // whether a backend may list with the token of a user
+
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
 

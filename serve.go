@@ -26,6 +26,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
+	g.noteLister(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		g.seen.note(req.Client)
 		began := time.Now()
@@ -187,6 +188,7 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
 	if ok {
 		g.noteIdentity(req)
+		g.noteLister(req)
 	}
 	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.sessionListsReady(req) {
 		return nil, false

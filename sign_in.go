@@ -133,7 +133,7 @@ type userCredentials struct {
 	isOptional bool // the configuration has no oauth: it begins when the server asks for a token
 
 	asked  atomic.Bool
-	lister atomic.Pointer[string] // the principal that signed in last
+	lister atomic.Pointer[string] // the principal of shared lists: the one that signed in last, or nil
 
 	unlisted atomic.Pointer[unlisted] // why the lists could not be fetched, or nil
 
@@ -215,8 +215,30 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	if err != nil {
 		return client.Credential{}, err
 	}
-	sent, err := source.For(ctx, c.asUser(req))
+	own := c.asUser(req)
+	sent, err := source.For(ctx, own)
+	if !c.isSingle && c.oauth.Lists == config.ListsShared {
+		c.noteLister(req, own, err)
+	}
 	return sent, c.explain(err)
+}
+
+// noteLister has the shared lists requested as the user of a request if there is no other user, as
+// after a restart, and no more as a user that has no access.
+func (c *userCredentials) noteLister(req, own *mcp.Request, err error) {
+	last := c.lister.Load()
+	_, isMissing := errors.AsType[*grant.Missing](err)
+	switch {
+	case err == nil && last == nil && own.Principal != "":
+		if !c.lister.CompareAndSwap(nil, &own.Principal) {
+			return
+		}
+		if b, ok := c.g.view.Load().backend(c.srv.Name); ok {
+			b.Retry()
+		}
+	case isMissing && req.Principal == "" && last != nil:
+		c.lister.CompareAndSwap(last, nil)
+	}
 }
 
 // Refused renews a token, or returns the error of a user that has to sign in.
@@ -255,10 +277,22 @@ func (c *userCredentials) explain(err error) error {
 		return err
 	}
 	how := fmt.Sprintf("%v: in a terminal, run signalbox login %s", missing, c.srv.Name)
-	if c.g.signIns.desk.HasPages() {
-		how = fmt.Sprintf("%v: call %s%s, or run signalbox login %s in a terminal", missing, c.srv.NamePrefix(), gateName, c.srv.Name)
+	switch {
+	case !c.isSingle && missing.Principal == "" && c.oauth.Lists != config.ListsShared:
+		how = "it lists its tools only for users that are signed in: " + c.listsCure()
+	case c.g.signIns.desk.HasPages():
+		tool := c.srv.NamePrefix() + gateName
+		if b, ok := c.g.view.Load().backend(c.srv.Name); ok && b.Offer().Known() {
+			tool = "one of its tools"
+		}
+		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", missing, tool, c.srv.Name)
 	}
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
+}
+
+// listsCure returns what the operator does about a server that lists nothing without access.
+func (c *userCredentials) listsCure() string {
+	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", c.srv.Name)
 }
 
 func (c *userCredentials) status() *OAuthStatus {
@@ -352,7 +386,7 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 }
 
 // gateName is the name of the tool, after the prefix of its backend, with which a user signs in at
-// a backend of which the lists cannot be seen before.
+// a backend without lists that can be seen before.
 const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.
@@ -397,12 +431,16 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if err := c.mustSignIn(ctx, source, own); err != nil {
 		return nil, c.explain(err)
 	}
-	if c.isSingle || c.oauth.Lists == config.ListsShared {
-		if err := c.awaitLists(ctx, b, source, own); err != nil {
-			return nil, c.explain(err)
-		}
+	if !c.isSingle && c.oauth.Lists != config.ListsShared {
+		return signedIn(req, b, " Its tools cannot be listed, because it lists them only for users that are signed in. For the operator of the gateway: "+c.listsCure()+".")
 	}
-	return signedIn(req, b)
+	if !c.isSingle {
+		c.lister.CompareAndSwap(nil, &req.Principal)
+	}
+	if err := c.awaitLists(ctx, b, source, own); err != nil {
+		return nil, c.explain(err)
+	}
+	return signedIn(req, b, "")
 }
 
 // mustSignIn returns the *grant.Missing of the sender of a request that has to sign in before the
@@ -447,9 +485,9 @@ func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, sour
 	}
 }
 
-// signedIn returns the result of the tool to sign in.
-func signedIn(req *mcp.Request, b *activeBackend) (*mcp.Result, error) {
-	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + "."}}}
+// signedIn returns the result of the tool to sign in, with more text.
+func signedIn(req *mcp.Request, b *activeBackend, more string) (*mcp.Result, error) {
+	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + "." + more}}}
 	if req.Client.Version.Era() == mcp.EraModern {
 		out["resultType"] = mcp.ResultComplete
 	}
@@ -472,7 +510,7 @@ func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*
 		if err != nil || source.Check(ctx, users.asUser(req).Principal) != nil {
 			continue
 		}
-		if res, err := signedIn(req, b); err == nil {
+		if res, err := signedIn(req, b, ""); err == nil {
 			return b, res
 		}
 	}

@@ -235,7 +235,7 @@ func TestSignInOfPrincipals(t *testing.T) {
 	if text, _ := io.ReadAll(w.Body); !strings.Contains(string(text), `signalbox_events_total{kind="foreign_signin"} 2`) || !strings.Contains(string(text), "signalbox_pending_sign_ins 1") {
 		t.Error("the metrics lack what was done")
 	}
-	if status, html := ann.post(page, g.edge.URL, url.Values{"token": {"canary-token-of-t_ann"}}); status != 200 || !strings.Contains(html, "<strong>ann</strong>") {
+	if status, html := ann.post(page, g.edge.URL, url.Values{"token": {" canary-token-of-t_ann\t"}}); status != 200 || !strings.Contains(html, "<strong>ann</strong>") {
 		t.Errorf("the principal: status %d\n%s", status, html)
 	}
 	if status, html := ann.post(page, g.edge.URL, nil); status != 200 || !strings.Contains(html, "You are signed in") {

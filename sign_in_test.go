@@ -32,6 +32,8 @@ type signInPeers struct {
 	registered, asked, issued atomic.Int64
 	response                  atomic.Pointer[func(url.Values)] // changes the authorization response
 	foreign                   atomic.Pointer[string]           // an Authorization header that is not the user's
+	revoked                   atomic.Bool
+	folder                    string // of the states of the gateways
 	mu                        sync.Mutex
 	codes                     map[string]string // the principal's choice, by code
 }
@@ -40,7 +42,7 @@ const userToken = "canary-access-token-of-the-user"
 
 func newSignInPeers(t *testing.T) *signInPeers {
 	t.Helper()
-	p := &signInPeers{t: t, codes: make(map[string]string)}
+	p := &signInPeers{t: t, folder: t.TempDir(), codes: make(map[string]string)}
 	write := func(w http.ResponseWriter, status int, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -97,7 +99,7 @@ func newSignInPeers(t *testing.T) *signInPeers {
 			write(w, 200, map[string]any{"resource": p.backend.URL + "/mcp", "authorization_servers": []string{p.issuer.URL}, "scopes_supported": []string{"files:read"}})
 		case r.URL.Path != "/mcp":
 			http.NotFound(w, r)
-		case got != "Bearer "+userToken:
+		case got != "Bearer "+userToken || p.revoked.Load():
 			w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer resource_metadata=%q", p.backend.URL+"/.well-known/oauth-protected-resource/mcp"))
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
@@ -137,7 +139,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 	}))
 	log := newSyncBuffer()
 	g, err = signalbox.New(*cfg, signalbox.Options{
-		StateFolder: p.t.TempDir(), SignInPages: func() (string, func(), error) { return edge.URL, func() {}, nil },
+		StateFolder: p.folder, SignInPages: func() (string, func(), error) { return edge.URL, func() {}, nil },
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

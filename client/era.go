@@ -81,7 +81,7 @@ type detection struct {
 	err  error // set before done is closed
 
 	perPrincipal bool   // Credentials differ
-	principal    string // on whose behalf it is
+	principal    string // it is on behalf of
 }
 
 // concerns reports whether the failure of the probe is that of a request. One that Credentials

@@ -138,7 +138,7 @@ const (
 type Auth struct {
 	// Tokens are the accepted bearer tokens.
 	Tokens []Token `json:"tokens"`
-	// Issuers are the identity providers whose access tokens are accepted.
+	// Issuers are identity providers: their access tokens are accepted.
 	Issuers []Issuer `json:"issuers"`
 	// Certificates is how client certificates identify callers, or nil.
 	Certificates *Certificates `json:"certificates"`

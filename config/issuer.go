@@ -62,7 +62,7 @@ func issuerKeys() []key {
 		{"issuer", expanded(), "", "The identifier of the issuer, a URL: exactly the claim iss of its tokens. Its metadata and keys are fetched from there."},
 		// The resource, so that a token for another server is of no use here.
 		{"audience", listOf(expanded()), "", "The accepted audiences of its tokens, for issuers that cannot put the URL of this gateway there. The default is that URL: \"publicURL\" with \"path\"; a token for the URL of a profile is for that profile only."},
-		// None that is symmetric: its key could be that of anyone who verifies.
+		// None that is symmetric: its key could be that of any verifier.
 		{"algorithms", listOf(text()), "", "The accepted signature algorithms. The default is ES256, ES384, PS256, RS256 and EdDSA; ES512, PS384, PS512, RS384 and RS512 can be added."},
 		{"principal", text(), "claims.sub", "The name of the sender, an expression in CEL over the claims of its token. A token for which it has no result, or an empty one, is refused."},
 		{"scopes", listOf(text()), "", "The scopes that each request needs. Clients are told which ones to request."},

@@ -105,7 +105,7 @@ func oauthKeys() []key {
 	return []key{
 		// The person, as in the files of clients, which have no other.
 		{"as", oneOf(AsUser, AsGateway), "", "The owner of the access: each user, after a sign-in (user, the default), or the gateway itself (gateway)."},
-		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange, idJag). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
+		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange; idJag is not supported yet). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
@@ -125,6 +125,23 @@ func oauthKeys() []key {
 		{"endpoints", oneOf(EndpointsDiscovered, Endpoints20250326), "", "Where the endpoints of the authorization server are: as its metadata has them (discovered, the default), or at the paths of the server that 2025-03-26 defines."},
 		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI of a sign-in in a terminal, as the client is registered. The default is 127.0.0.1."},
 		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one."},
+	}
+}
+
+// checkExchanges rejects an exchange of tokens that no caller can present: a token is sent only to
+// the issuer that it is of.
+func checkExchanges(c *Config, r *reader) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := place{}.key("mcpServers").key(s.Name).key("oauth")
+		issuer := at.key("issuer")
+		if s.OAuth == nil || s.OAuth.GrantType() != GrantExchange || s.OAuth.Issuer == "" || s.OAuth.IsGateway() || r.has(at) || r.has(issuer) {
+			continue
+		}
+		isSame := func(other Issuer) bool { return other.Issuer == s.OAuth.Issuer }
+		if !slices.ContainsFunc(c.Auth.Issuers, isSame) {
+			r.report(issuer, `add it to "auth.issuers", exactly as it is here`, "the grant %s needs tokens of %q, and callers can present none: it is not in %q", GrantExchange, issuer.name, "auth.issuers")
+		}
 	}
 }
 
@@ -196,6 +213,8 @@ func checkGrant(o *OAuth, at place, r *reader) {
 	grant := at.key("grant")
 	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer}, o.GrantType())
 	switch {
+	case o.GrantType() == GrantIDJAG && !o.IsGateway():
+		r.report(grant, "write code or exchange", "the grant %s is not supported yet", o.Grant)
 	case o.IsGateway() && !byGateway:
 		r.report(grant, `write clientCredentials or jwtBearer, or "as: user"`, "the grant %s is for users", o.Grant)
 	case !o.IsGateway() && byGateway:

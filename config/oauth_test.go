@@ -37,6 +37,8 @@ func TestOAuthRefusals(t *testing.T) {
 		{`"url": "https://x", "headersHelper": {"every": "1m"}`, "mcpServers.a.headersHelper", "no program", "command"},
 		{`"command": "x", "headersHelper": {"command": ["x"]}`, "mcpServers.a.headersHelper", `no meaning beside "command"`, "remove it"},
 		{`"url": "https://x", "headersHelper": "mint --all"`, "mcpServers.a.headersHelper", "must be a mapping", ""},
+		{`"url": "https://x", "oauth": {"grant": "exchange", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.issuer", `not in "auth.issuers"`, "exactly as it is here"},
+		{`"url": "https://x", "oauth": {"grant": "idJag", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.grant", "not supported yet", "code or exchange"},
 		{`"url": "https://x", "oauth": {"client": "c"}`, "mcpServers.a.oauth.client", "unknown key", ""},
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {`+tt.entry+`}}}`), nil)
@@ -61,13 +63,19 @@ func TestOAuthIsAccepted(t *testing.T) {
 		`"oauth": {"as": "user", "grant": "exchange", "issuer": "https://i", "clientId": "gw", "clientSecret": "s", "audience": "tickets"}`:              GrantExchange,
 		`"oauth": {"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s", "resource": "none", "parameters": {"x": "${ANY:-y}"}}`: GrantClientCredentials,
 	} {
-		c, err := Parse("x.json", []byte(`{"mcpServers": {"a": {"url": "https://x", `+entry+`}}}`), nil)
+		c, err := Parse("x.json", []byte(`{"publicURL": "https://gw", "auth": {"issuers": [{"name": "corp", "issuer": "https://i"}]}, "mcpServers": {"a": {"url": "https://x", `+entry+`}}}`), nil)
 		if err != nil {
 			t.Errorf("%s: %v", entry, err)
 			continue
 		}
 		if o := c.Servers[0].OAuth; o == nil || o.GrantType() != want {
 			t.Errorf("%s is read as %+v, want the grant %s", entry, o, want)
+		}
+	}
+	for issuers, accepted := range map[string]bool{`{"name": "corp", "issuer": "https://i/"}`: false, `{"name": "other", "issuer": "https://o"}`: false, `{"name": "corp", "issuer": "https://i"}`: true} {
+		text := `{"publicURL": "https://gw", "auth": {"issuers": [` + issuers + `]}, "mcpServers": {"a": {"url": "https://x", "oauth": {"grant": "exchange", "issuer": "https://i", "clientId": "gw"}}}}`
+		if _, err := Parse("x.json", []byte(text), nil); (err == nil) != accepted {
+			t.Errorf("an exchange at https://i with tokens of %s: %v", issuers, err)
 		}
 	}
 	local := `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "oauth": {"as": "gateway", "clientId": "gw", "clientSecret": "s"}}}}`

@@ -68,7 +68,7 @@ func (r *reader) stored(reference string, p place, filled bool) (value string, o
 	return value, true
 }
 
-// referencedFile returns the content of a file, whose path is relative to the folder of the
+// referencedFile returns the content of a file. Its path is relative to the folder of the
 // configuration.
 func (r *reader) referencedFile(name string, p place, filled bool) string {
 	switch {

@@ -33,7 +33,7 @@ func (c *Config) check(r *reader) {
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy,
 		checkStateKeys, checkCredentialsKeys,
 		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
-		checkPolicy, checkQuotas, checkOperators, checkUsers,
+		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges,
 	} {
 		check(c, r)
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // KnownAlgorithms returns all signature algorithms that can be configured. None is symmetric:
-// the key of such a token could be that of anybody who verifies it.
+// the key of such a token could be that of any verifier.
 func KnownAlgorithms() []string {
 	return []string{"ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512", "EdDSA"}
 }

@@ -237,6 +237,7 @@ func (c *Cache[T]) entryLocked(k Key) *entry[T] {
 	now := time.Now()
 	e := c.entries[k]
 	if e == nil {
+		c.dropLocked(now)
 		if len(c.entries) >= maxTokens {
 			c.evictLocked()
 		}
@@ -245,6 +246,21 @@ func (c *Cache[T]) entryLocked(k Key) *entry[T] {
 	}
 	e.used = now
 	return e
+}
+
+// dropLocked removes what has ended among a few entries that the map returns in random order. Each
+// new entry removes more than one on average, so that few remain.
+func (c *Cache[T]) dropLocked(now time.Time) {
+	const look = 8
+	n := 0
+	for k, e := range c.entries {
+		if e.running == nil && !now.Before(e.token.Expires) && now.Sub(e.used) >= maxRetry {
+			delete(c.entries, k)
+		}
+		if n++; n == look {
+			return
+		}
+	}
 }
 
 // evictLocked removes an entry that is among those used least recently: the oldest of a few that

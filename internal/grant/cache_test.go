@@ -285,3 +285,34 @@ func TestCacheClose(t *testing.T) {
 		}
 	})
 }
+
+// A credential that has ended does not stay in memory: new ones remove it (N14).
+func TestCacheDropsWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cache[string]) {
+		i := &issued{life: 5 * time.Minute}
+		for n := range 1000 {
+			got, err := c.Get(t.Context(), Key{Principal: strconv.Itoa(n)}, i.request)
+			wantToken(t, got, err, "t"+strconv.Itoa(n+1))
+		}
+		if len(c.entries) != 1000 {
+			t.Fatalf("%d entries of 1000 valid credentials", len(c.entries))
+		}
+		time.Sleep(10 * time.Minute)
+		i.life = time.Hour
+		for n := range 1000 {
+			if _, err := c.Get(t.Context(), Key{Backend: strconv.Itoa(n)}, i.request); err != nil {
+				t.Fatal(err)
+			}
+		}
+		valid := 0
+		for k := range c.entries {
+			if k.Backend != "" {
+				valid++
+			}
+		}
+		if valid != 1000 || len(c.entries) > 1050 {
+			t.Errorf("%d entries, %d of them of the 1000 valid credentials", len(c.entries), valid)
+		}
+	})
+}

@@ -17,6 +17,9 @@
 //	in, err := source.Prepare(ctx, principal, grant.SignInOptions{RedirectURI: uri, Scopes: missing.Scopes})
 //	code, err := in.Check(callback.Query()) // after the browser has been at in.URL
 //	err = source.Complete(ctx, in, code)
+//
+// An [Exchange] is the client.Credentials of one backend that is called on behalf of the senders
+// of requests, too, without a sign-in: it exchanges the tokens that they have presented.
 package grant
 
 import (
@@ -128,7 +131,7 @@ func (g *Gateway) Last() Attempt {
 // PerPrincipal reports false.
 func (g *Gateway) PerPrincipal() bool { return false }
 
-// For returns the token. A backend of which the authorization server cannot be found without
+// For returns the token. A backend with an authorization server that cannot be found without
 // its challenge gets a request without one first.
 func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, error) {
 	scopes := g.stepped()

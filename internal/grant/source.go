@@ -258,6 +258,15 @@ func (s *Source) Check(ctx context.Context, principal string) error {
 	return nil
 }
 
+// Has reports whether a principal has a grant that may be sent, with scopes.
+func (s *Source) Has(ctx context.Context, principal string, scopes []string) bool {
+	g, _, err := s.token(ctx, principal)
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(g.Scopes, scope) })
+}
+
 // isPerson reports whether a request is one of a principal that can sign in.
 func (s *Source) isPerson(req *mcp.Request) bool { return req.Principal != "" || s.cfg.Anonymous }
 

@@ -26,7 +26,7 @@ type AuthorizationRequest struct {
 	Parameters   map[string]string // more parameters; none of ours can be replaced
 }
 
-// An Authorization is an authorization request whose response is awaited. The URL and the
+// An Authorization is an authorization request that awaits its response. The URL and the
 // state are for one browser only.
 type Authorization struct {
 	URL         string // for the browser: the authorization endpoint with the request

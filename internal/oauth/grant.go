@@ -15,7 +15,7 @@ import (
 // placeholder. Use one of the functions that return one; the zero value is not valid.
 type Grant struct {
 	form    *url.Values // of the token request, without the authentication of the client
-	issuer  string      // whose token endpoint it may be sent to
+	issuer  string      // the one with the token endpoint that it may be sent to
 	scopes  []string    // requested, and those of the tokens if the response has none
 	secrets []mcp.Token
 	idJAG   bool // whether an ID-JAG is requested, which is no access token

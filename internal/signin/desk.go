@@ -123,7 +123,9 @@ type pending struct {
 	turn    chan struct{} // a lock of Prepare, of capacity 1
 
 	scopes   []string
+	lacks    []string      // the scopes without which requests are refused, or nil
 	signIn   *grant.SignIn // nil until a page is shown, and after a response
+	isStale  bool          // signIn does not request all scopes
 	cookie   [32]byte      // the digest of the secret of the browser that has begun
 	isBegun  bool          // there is a cookie
 	waiting  int           // calls
@@ -195,7 +197,7 @@ func (d *Desk) HasPages() bool { return d.cfg.Open != nil }
 // begin returns the pending of a principal at a backend, which it makes unless there is one.
 func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source) (*pending, error) {
 	own := owner{m.Principal, m.Backend}
-	if p := d.join(own, m.Scopes); p != nil {
+	if p := d.join(m, source); p != nil {
 		return p, nil
 	}
 	if d.cfg.Open == nil {
@@ -209,6 +211,9 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 	p := &pending{
 		owner: own, id: id, url: base + PathPages + id, base: base, source: source, scopes: m.Scopes,
 		created: now, expires: now.Add(Lifetime), release: release, turn: make(chan struct{}, 1), try: newTry(),
+	}
+	if m.Reason == grant.NeedsMoreScope {
+		p.lacks = m.Scopes
 	}
 	other, evicted, err := d.add(p)
 	for _, old := range evicted {
@@ -224,18 +229,27 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 
 var errNoPages = errors.New("there are no pages to sign in")
 
-// join returns the pending of an owner, with more scopes, or nil.
-func (d *Desk) join(own owner, scopes []string) *pending {
+// join returns the pending of a principal at a backend, with more scopes, or nil. One that was
+// begun before the configuration of the backend changed ends.
+func (d *Desk) join(m *grant.Missing, source *grant.Source) *pending {
 	d.mu.Lock()
+	p := d.byOwner[owner{m.Principal, m.Backend}]
+	if p != nil && p.source != source {
+		d.mu.Unlock()
+		d.end(p, expired)
+		return nil
+	}
 	defer d.mu.Unlock()
-	p := d.byOwner[own]
 	if p == nil {
 		return nil
 	}
-	for _, s := range scopes {
+	isStepUp := m.Reason == grant.NeedsMoreScope
+	for _, s := range m.Scopes {
 		if !slices.Contains(p.scopes, s) {
-			p.scopes = append(slices.Clip(p.scopes), s)
-			d.resetLocked(p)
+			p.scopes, p.isStale = append(slices.Clip(p.scopes), s), true
+		}
+		if isStepUp && !slices.Contains(p.lacks, s) {
+			p.lacks = append(slices.Clip(p.lacks), s)
 		}
 	}
 	return p
@@ -246,7 +260,7 @@ func (d *Desk) resetLocked(p *pending) {
 	if p.signIn != nil {
 		delete(d.byState, p.signIn.State)
 	}
-	p.signIn, p.isBegun, p.cookie = nil, false, [32]byte{}
+	p.signIn, p.isStale, p.isBegun, p.cookie = nil, false, false, [32]byte{}
 }
 
 // add adds a pending, or returns the one that another call has added meanwhile. The caller ends
@@ -305,12 +319,15 @@ func (d *Desk) oldestIdleLocked(of func(*pending) bool) []*pending {
 func (d *Desk) watch(ctx context.Context, p *pending) {
 	for {
 		changed := p.source.Watch(ctx, p.principal)
+		d.mu.Lock()
+		lacks := p.lacks
+		d.mu.Unlock()
+		if p.source.Has(ctx, p.principal, lacks) {
+			d.end(p, done)
+			return
+		}
 		select {
 		case <-changed:
-			if p.source.Check(ctx, p.principal) == nil {
-				d.end(p, done)
-				return
-			}
 		case <-ctx.Done():
 			d.end(p, expired)
 			return

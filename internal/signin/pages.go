@@ -121,6 +121,9 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 		return nil, ctx.Err()
 	}
 	d.mu.Lock()
+	if p.isStale {
+		d.resetLocked(p)
+	}
 	in, scopes := p.signIn, p.scopes
 	d.mu.Unlock()
 	if in != nil {
@@ -138,7 +141,7 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 	if d.byID[p.id] != p {
 		return nil, errEnded
 	}
-	p.signIn = in
+	p.signIn, p.isStale = in, len(p.scopes) != len(scopes)
 	d.byState[in.State] = p
 	return in, nil
 }
@@ -152,13 +155,13 @@ func (d *Desk) notPrepared(w http.ResponseWriter, r *http.Request, p *pending, e
 	}
 	d.cfg.Logger.WarnContext(r.Context(), "a sign-in cannot begin", slog.String("backend", p.backend), slog.Any("error", err))
 	d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: "not begun"})
-	d.message(w, http.StatusBadGateway, "The sign-in cannot begin", reasonFor(err))
+	d.message(w, http.StatusBadGateway, "The sign-in cannot begin", reasonFor(p, err))
 }
 
 // reasonFor returns the text of an error that is for users.
-func reasonFor(err error) string {
+func reasonFor(p *pending, err error) string {
 	if own, ok := errors.AsType[*grant.Error](err); ok {
-		return own.Error()
+		return p.backend + ": " + own.Error() + "."
 	}
 	return "The log of the gateway has the reason."
 }
@@ -176,7 +179,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	principal, isKnown := d.principalOf(r)
-	if token := r.PostForm.Get("token"); d.cfg.Identify != nil && token != "" {
+	if token := strings.TrimSpace(r.PostForm.Get("token")); d.cfg.Identify != nil && token != "" {
 		d.identify(w, r, id, token)
 		return
 	}
@@ -276,7 +279,7 @@ func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
 	if err := p.source.Complete(r.Context(), in, code); err != nil {
 		d.cfg.Logger.WarnContext(r.Context(), "a sign-in was not completed", slog.String("backend", p.backend), slog.Any("error", err))
 		d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: "not completed"})
-		d.page(w, http.StatusBadGateway, "message", messagePage{Title: "The sign-in was not completed", Text: reasonFor(err), Again: PathPages + p.id})
+		d.page(w, http.StatusBadGateway, "message", messagePage{Title: "The sign-in was not completed", Text: reasonFor(p, err), Again: PathPages + p.id})
 		return
 	}
 	d.end(p, done)

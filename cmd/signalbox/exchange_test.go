@@ -1,0 +1,198 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/mux"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// newExchangingProvider returns an identity provider that exchanges the tokens of its users for
+// exchanged-SUB. seen is everything that it has received but for the subject tokens.
+func newExchangingProvider(t *testing.T) (p *identityProvider, seen func() string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = &identityProvider{t: t, key: key}
+	var all commandtest.Buffer
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		subject := ""
+		if r.Method == http.MethodPost && r.URL.Path == "/token" {
+			_ = r.ParseForm() // an invalid form has no values
+			subject = r.PostForm.Get("subject_token")
+			r.PostForm.Del("subject_token")
+		}
+		fmt.Fprintf(&all, "%s %s %v %s\n", r.Method, r.URL, r.Header, r.PostForm.Encode())
+		switch r.URL.Path {
+		case "/.well-known/oauth-authorization-server":
+			fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q, "token_endpoint": %q}`, p.URL, p.URL+"/keys", p.URL+"/token")
+		case "/keys":
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Use: "sig"}}}) // the client has disconnected
+		case "/token":
+			signed, err := jose.ParseSignedCompact(subject, []jose.SignatureAlgorithm{jose.ES256})
+			var claims struct{ Sub string }
+			if err == nil {
+				var payload []byte
+				if payload, err = signed.Verify(key.Public()); err == nil {
+					err = json.Unmarshal(payload, &claims)
+				}
+			}
+			id, secret, _ := r.BasicAuth()
+			if err != nil || id != "gw" || secret != "CANARYSECRET" || r.PostForm.Get("audience") != "tickets" {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, `{"error": "invalid_request"}`)
+				return
+			}
+			fmt.Fprintf(w, `{"access_token": "exchanged-%s", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "token_type": "Bearer", "expires_in": 300}`, claims.Sub)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(p.Close)
+	return p, all.String
+}
+
+// A server that requires the token of a user for everything is called as the user that calls: its
+// lists come with the token of the first one, and calls have their own. The token that a user has
+// presented reaches the identity provider, and no server, log, answer or file (N1, N2, I14).
+func TestExchangeOfTokens(t *testing.T) {
+	t.Parallel()
+	idp, seenByProvider := newExchangingProvider(t)
+	m := mux.New(mux.Tool{Name: "echo", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
+	srv := server.New(m, server.Config{})
+	var seen commandtest.Buffer
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Fprintf(&seen, "%s %s %v %s\n", r.Method, r.URL, r.Header, body)
+		name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer exchanged-")
+		switch {
+		case err != nil || !ok:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		case strings.Contains(string(body), `"user"`) && !strings.Contains(string(body), fmt.Sprintf(`"user":%q`, name)):
+			t.Errorf("called as %s: %s", name, body)
+		}
+		r.Header.Del("Authorization")
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		srv.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+		backend.Close()
+	})
+	static := filepath.Join(t.TempDir(), "token")
+	commandtest.Write(t, static, "CANARYSTATIC0123456789abcdef0123456789")
+	if err := os.Chmod(static, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	configuration := fmt.Sprintf(`publicURL: https://mcp.example.com
+auth:
+  issuers:
+    - {name: corp, issuer: %q}
+  tokens: [{principal: ci, file: %q}]
+log: {level: debug}
+audit: {file: audit.jsonl}
+mcpServers:
+  tickets:
+    url: %q
+    oauth: {grant: exchange, issuer: %q, clientId: gw, clientSecret: CANARYSECRET, audience: tickets, lists: shared}
+`, idp.URL, static, backend.URL, idp.URL)
+	var answers commandtest.Buffer
+	whileServed(t, configuration, func(e *commandtest.Env, at string) {
+		send := func(token, body, method, name string) asked {
+			headers := map[string]string{"Authorization": "Bearer " + token, "Host": "mcp.example.com", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+			if name != "" {
+				headers["Mcp-Name"] = name
+			}
+			got := ask(t, "POST", at+"/mcp", body, headers)
+			fmt.Fprintf(&answers, "%v %s\n", got.header, got.body)
+			return got
+		}
+		ann, bob := idp.token(idp.key, nil), idp.token(idp.key, map[string]any{"sub": "bob"})
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+			got := send(ann, modernList, "tools/list", "")
+			if strings.Contains(got.body, "tickets__echo") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the tools are not listed: %d %s\n%s", got.status, got.body, e.Err)
+			}
+		}
+		call := func(token, user string) asked {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"tickets__echo","arguments":{"user":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, user)
+			return send(token, body, "tools/call", "tickets__echo")
+		}
+		var all sync.WaitGroup
+		for range 20 {
+			for user, token := range map[string]string{"ann": ann, "bob": bob} {
+				all.Go(func() {
+					if got := call(token, user); !strings.Contains(got.body, "done") {
+						t.Errorf("%s: %d %s", user, got.status, got.body)
+					}
+				})
+			}
+		}
+		all.Wait()
+		if got := call("CANARYSTATIC0123456789abcdef0123456789", "ci"); !strings.Contains(got.body, "SB_AUTH_BACKEND") || !strings.Contains(got.body, "needs a token of") {
+			t.Errorf("without a token of the identity provider: %d %s", got.status, got.body)
+		}
+		texts := map[string]string{"an answer": answers.String(), "the log": e.Err.String(), "the server": seen.String(), "the identity provider": strings.ReplaceAll(seenByProvider(), base64.StdEncoding.EncodeToString([]byte("gw:CANARYSECRET")), "")}
+		err := filepath.WalkDir(e.Dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || d.Name() == "signalbox.yaml" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			texts[path] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(seenByProvider(), "POST /token"); n != 2 {
+			t.Errorf("%d exchanges, want 2", n)
+		}
+		for place, text := range texts {
+			for _, token := range idp.issued {
+				for _, part := range append(strings.Split(token, "."), "CANARY") {
+					if part != strings.Split(token, ".")[0] && strings.Contains(text, part) {
+						t.Errorf("%s has a part of a token:\n%s", place, text)
+					}
+				}
+			}
+			if place != "the server" && strings.Contains(text, "exchanged-") {
+				t.Errorf("%s has an exchanged token:\n%s", place, text)
+			}
+		}
+	})
+}

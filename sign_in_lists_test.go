@@ -1,0 +1,81 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// signIn signs a principal in that a call has asked to.
+func (g *signInGateway) signIn(token string) {
+	g.t.Helper()
+	page, _ := g.begun(token)
+	b := newBrowser(g.t)
+	if token != "" {
+		b.post(page, g.edge.URL, url.Values{"token": {token}})
+	}
+	if status, html := b.post(page, g.edge.URL, nil); status != 200 {
+		g.t.Fatalf("status %d\n%s", status, html)
+	}
+}
+
+// The lists of a server that lists only for users that are signed in are not there without
+// "lists: shared": its state and the tool to sign in say so, and the tool does not wait for them.
+func TestSignInWithoutSharedLists(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(withTokens)
+	if s := retried(t, g.Gateway, "down"); !strings.Contains(s.Reason, "write lists: shared as a member of oauth in mcpServers.crm") {
+		t.Errorf("the operator reads %q", s.Reason)
+	}
+	g.signIn("canary-token-of-t_ann")
+	began := time.Now()
+	res := g.call("canary-token-of-t_ann", "tools/call", "crm__sign_in", withURL, "")
+	if !strings.Contains(res, "You are signed in to crm. Its tools cannot be listed") || !strings.Contains(res, "lists: shared") || time.Since(began) > 5*time.Second {
+		t.Errorf("after %v: %s", time.Since(began), res)
+	}
+}
+
+// Shared lists are there again after a restart, with the grant of the first user that calls.
+func TestSharedListsAfterRestart(t *testing.T) {
+	p := newSignInPeers(t)
+	shared := strings.Replace(withTokens, `"oauth": {}`, `"oauth": {"lists": "shared"}`, 1)
+	g := p.open(shared)
+	retried(t, g.Gateway, "down")
+	g.signIn("canary-token-of-t_ann")
+	if res := g.call("canary-token-of-t_ann", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
+		t.Fatalf("ann: %s", res)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := p.open(shared)
+	retried(t, again.Gateway, "down")
+	if res := again.call("canary-token-of-t_ann", "tools/call", "crm__sign_in", withURL, ""); !strings.Contains(res, "You are signed in to crm.") {
+		t.Fatalf("ann: %s", res)
+	}
+	if list := again.call("canary-token-of-t_bob", "tools/list", "", `{}`, ""); !strings.Contains(list, `"crm__find"`) {
+		t.Errorf("bob: %s", list)
+	}
+}
+
+// A server with known lists has no tool to sign in: its state names another way.
+func TestSignedOutWithKnownLists(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(keyed)
+	retried(t, g.Gateway, "down")
+	g.signIn("")
+	if res := g.call("", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
+		t.Fatalf("result %s", res)
+	}
+	p.revoked.Store(true)
+	if res := g.call("", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, "because your access has ended") {
+		t.Fatalf("result %s", res)
+	}
+	if s := retried(t, g.Gateway, "stale"); !strings.Contains(s.Reason, "call one of its tools, or run signalbox login crm") {
+		t.Errorf("reason %q", s.Reason)
+	}
+}
