@@ -470,7 +470,7 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 		return nil
 	}
 	if now, err := source.For(ctx, req); err != nil || now.Generation != u.generation {
-		return nil // signed in since, or another error that the lists will have
+		return nil //nolint:nilerr // signed in since, or an error that the lists will have, too
 	}
 	return u.missing
 }

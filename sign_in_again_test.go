@@ -13,6 +13,7 @@ import (
 // A server that does not list anything with the access of the first sign-in has its user sign in
 // again during the same call of the tool for that.
 func TestSignInAgainForLists(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, challenge, want string
 		status                int
@@ -22,6 +23,7 @@ func TestSignInAgainForLists(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			p := newSignInPeers(t)
 			const first = "canary-access-token-of-the-first-sign-in"
 			backend, issuer := p.backend.Config.Handler, p.issuer.Config.Handler

@@ -46,6 +46,7 @@ func TestSharedListsAfterRestart(t *testing.T) {
 	g := p.open(shared)
 	retried(t, g.Gateway, "down")
 	g.signIn("canary-token-of-t_ann")
+	retried(t, g.Gateway, "live")
 	if res := g.call("canary-token-of-t_ann", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
 		t.Fatalf("ann: %s", res)
 	}
@@ -68,6 +69,7 @@ func TestSignedOutWithKnownLists(t *testing.T) {
 	g := p.open(keyed)
 	retried(t, g.Gateway, "down")
 	g.signIn("")
+	retried(t, g.Gateway, "live")
 	if res := g.call("", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
 		t.Fatalf("result %s", res)
 	}
