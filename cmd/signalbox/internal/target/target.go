@@ -131,6 +131,11 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 	opt.Grace = PromptGrace
 	opt.LoginPath = e.LoginPath
 	opt.ListsFolder = f.Lists
+	if src.HasFile() {
+		if folder, err := source.StateFolder(e, src.Path); err == nil { // else without the sign-ins of 'signalbox login'
+			opt.StateFolder = folder
+		}
+	}
 	opt.LogCalls = f.Verbose
 	if calls := cfg.Log.Calls; calls != nil {
 		opt.LogCalls = *calls
