@@ -240,7 +240,7 @@ func (g *Gateway) stop(ctx context.Context) error {
 		// Waited for below; bounded by ctx and by the grace of the backend.
 		ending.Go(func() { errs[i] = b.stop(ctx) })
 	}
-	g.signIns.desk.Close()
+	g.signIns.desk.Close() //nolint:contextcheck // it waits for nothing that has no limit
 	ending.Wait()
 	g.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

@@ -340,7 +340,7 @@ func TestTokensOfServers(t *testing.T) {
 	refused := func(t *testing.T, s *grant.Source, want grant.Reason) {
 		t.Helper()
 		_, err := s.For(t.Context(), requestOf(t, "ann"))
-		wantMissing(t, err, want)
+		_ = wantMissing(t, err, want)
 	}
 	for name, test := range map[string]struct {
 		set  func(w *world)

@@ -29,7 +29,7 @@ func TestClientIsGone(t *testing.T) {
 		w.set(func() { clear(w.clients) })
 		time.Sleep(time.Hour)
 		_, err := s.For(t.Context(), requestOf(t, "ann"))
-		wantMissing(t, err, grant.ClientGone)
+		_ = wantMissing(t, err, grant.ClientGone)
 		signIn(t, s, "ann")
 		if len(w.seen().registrations) != 2 {
 			t.Errorf("%d registrations, want 2", len(w.seen().registrations))
@@ -107,7 +107,7 @@ func TestBackendMoves(t *testing.T) {
 					}
 				}
 				_, err = s.For(ctx, req)
-				wantMissing(t, err, grant.OtherIssuer)
+				_ = wantMissing(t, err, grant.OtherIssuer)
 				if got := w.events.list(); len(got) != 1 || got[0].Kind != grant.IssuerChanged || got[0].Issuer != attacker.URL || got[0].Detail != w.URL || got[0].Principal != "ann" {
 					t.Errorf("events %+v", got)
 				}

@@ -198,7 +198,7 @@ func (d *Desk) HasPages() bool { return d.cfg.Open != nil }
 // begin returns the pending of a principal at a backend, which it makes unless there is one.
 func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source) (*pending, error) {
 	own := owner{m.Principal, m.Backend}
-	if p := d.join(m, source); p != nil {
+	if p := d.join(m, source); p != nil { //nolint:contextcheck // it notifies with the context of the Desk
 		return p, nil
 	}
 	if d.cfg.Open == nil {
@@ -216,9 +216,9 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 	if m.Reason == grant.NeedsMoreScope {
 		p.lacks = m.Scopes
 	}
-	other, evicted, err := d.add(p)
+	other, evicted, err := d.add(p) //nolint:contextcheck // it notifies with the context of the Desk
 	for _, old := range evicted {
-		d.end(old, expired)
+		d.end(old, expired) //nolint:contextcheck // it notifies with the context of the Desk
 	}
 	if other != nil || err != nil {
 		release()
@@ -324,13 +324,13 @@ func (d *Desk) watch(ctx context.Context, p *pending) {
 		lacks := p.lacks
 		d.mu.Unlock()
 		if p.source.Has(ctx, p.principal, lacks) {
-			d.end(p, done)
+			d.end(p, done) //nolint:contextcheck // it notifies with the context of the Desk
 			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			d.end(p, expired)
+			d.end(p, expired) //nolint:contextcheck // it notifies with the context of the Desk
 			return
 		}
 	}
