@@ -232,8 +232,8 @@ func TestWatch(t *testing.T) {
 		left := s.Watch(given, "ann")
 		leave()
 		here, there, bob := s.Watch(t.Context(), "ann"), other.Watch(t.Context(), "ann"), s.Watch(t.Context(), "bob")
-		wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
-		wantMissing(t, other.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		_ = wantMissing(t, other.Check(t.Context(), "ann"), grant.NeverSignedIn)
 		in, code := begin(t, s, "ann")
 		if err := s.Complete(t.Context(), in, code); err != nil {
 			t.Fatal(err)
@@ -266,16 +266,16 @@ func TestOtherProcessSignsInAndOut(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
 		other := w.source(t, nil)
 		defer other.Close()
-		wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
 		signIn(t, other, "ann")
 		time.Sleep(time.Second)
 		wantBearer(t, s, "ann", "access-token-3")
 		if n, err := other.SignOut(t.Context(), "ann"); n != 1 || err != nil || !slices.Equal(w.seen().revoked, []string{"refresh-token-4"}) {
 			t.Errorf("%d signed out, error %v, revoked %q", n, err, w.seen().revoked)
 		}
-		wantMissing(t, other.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		_ = wantMissing(t, other.Check(t.Context(), "ann"), grant.NeverSignedIn)
 		time.Sleep(time.Second)
-		wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
 		if n, err := other.SignOut(t.Context(), "ann"); n != 0 || err != nil {
 			t.Errorf("%d signed out, error %v", n, err)
 		}
@@ -337,7 +337,7 @@ func TestRegistrationIsGone(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		_, err = s.For(t.Context(), requestOf(t, "ann"))
-		wantMissing(t, err, grant.ClientGone)
+		_ = wantMissing(t, err, grant.ClientGone)
 		if n := len(w.seen().tokenForms); n != 1 {
 			t.Errorf("%d token requests, want 1", n)
 		}
@@ -360,7 +360,7 @@ func TestRediscoveryIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantMissing(t, s.Refused(ctx, req, sent, refused), grant.RefusedAnyway)
+			_ = wantMissing(t, s.Refused(ctx, req, sent, refused), grant.RefusedAnyway)
 		}
 		if n := w.backend.documents() - before; n != 1 {
 			t.Errorf("%d discoveries, want 1", n)

@@ -66,7 +66,7 @@ func TestSignIn(t *testing.T) {
 	if err := serve("corp:alice"); err != nil {
 		t.Fatal(err)
 	}
-	wantMissing(t, serve("corp:bob"), grant.NeverSignedIn)
+	_ = wantMissing(t, serve("corp:bob"), grant.NeverSignedIn)
 	form := w.seen().tokenForms[0]
 	if form.Get("resource") != w.backend.URL+"/mcp" || w.seen().authorizations[0].Get("resource") != w.backend.URL+"/mcp" || w.seen().authorizations[0].Get("scope") != "read offline_access" {
 		t.Errorf("requests %v and %v", w.seen().authorizations[0], form)
@@ -100,7 +100,7 @@ func TestRequestsOfTheGateway(t *testing.T) {
 	// At an endpoint without authentication "" is a person.
 	s = w.closing(t, func(cfg *grant.SourceConfig) { cfg.Anonymous = true })
 	_, err := s.For(ctx, requestOf(t, ""))
-	wantMissing(t, err, grant.NeverSignedIn)
+	_ = wantMissing(t, err, grant.NeverSignedIn)
 	lists := requestOf(t, "")
 	lists.Method = "tools/list"
 	if c, err := s.For(ctx, lists); err != nil || len(c.Header) != 0 {
@@ -117,9 +117,9 @@ func TestRequestsOfTheGateway(t *testing.T) {
 		t.Errorf("credential %v, error %v, want none", c, err)
 	}
 	refusal := client.Refusal{Status: 401, Challenges: []string{`Bearer scope="a b"`}}
-	wantMissing(t, s.Refused(ctx, req, client.Credential{}, refusal), grant.NeverSignedIn)
+	_ = wantMissing(t, s.Refused(ctx, req, client.Credential{}, refusal), grant.NeverSignedIn)
 	_, err = s.For(ctx, req)
-	wantMissing(t, err, grant.NeverSignedIn)
+	_ = wantMissing(t, err, grant.NeverSignedIn)
 	begin(t, s, "ann")
 	if got := w.seen().authorizations[len(w.seen().authorizations)-1].Get("scope"); got != "a b offline_access" {
 		t.Errorf("scopes %q, want those of the challenge", got)
@@ -173,7 +173,7 @@ func TestRefusedForEver(t *testing.T) {
 	w.backend.set(func() { w.backend.never = true })
 	for range 20 {
 		err := serve()
-		wantMissing(t, err, grant.RefusedAnyway)
+		_ = wantMissing(t, err, grant.RefusedAnyway)
 		wantFault(t, err, "sign in again")
 	}
 	if n := slices.Compact(slices.DeleteFunc(w.backend.seen(), func(s string) bool { return s == "" })); w.seen().renewals != 1 || len(n) != 2 {
@@ -199,9 +199,9 @@ func TestRefusalPasses(t *testing.T) {
 			t.Errorf("error %v, want that the newer token is sent", err)
 		}
 		sent = wantBearer(t, s, "ann", "access-token-5")
-		wantMissing(t, s.Refused(ctx, req, sent, refused), grant.RefusedAnyway)
+		_ = wantMissing(t, s.Refused(ctx, req, sent, refused), grant.RefusedAnyway)
 		_, err := s.For(ctx, req)
-		wantMissing(t, err, grant.RefusedAnyway)
+		_ = wantMissing(t, err, grant.RefusedAnyway)
 		time.Sleep(time.Minute)
 		wantBearer(t, s, "ann", "access-token-5")
 		// The next renewal fails: that is no refusal.
@@ -253,7 +253,7 @@ func TestStepUpOfUser(t *testing.T) {
 			t.Errorf("events %v", kinds)
 		}
 		time.Sleep(10 * time.Minute)
-		wantMissing(t, ask("write"), grant.NeedsMoreScope)
+		_ = wantMissing(t, ask("write"), grant.NeedsMoreScope)
 		// A 403 for another reason is the backend's own answer.
 		if err := s.Refused(ctx, req, client.Credential{}, client.Refusal{Status: 403, Challenges: []string{"Bearer"}}); !errors.Is(err, client.ErrRefused) {
 			t.Errorf("error %v", err)

@@ -282,7 +282,7 @@ func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
 		d.page(w, http.StatusBadGateway, "message", messagePage{Title: "The sign-in was not completed", Text: reasonFor(p, err), Again: PathPages + p.id})
 		return
 	}
-	d.end(p, done)
+	d.end(p, done) //nolint:contextcheck // it notifies with the context of the Desk
 	d.message(w, http.StatusOK, "You are signed in to "+p.backend, "You can close this window.")
 }
 
