@@ -43,7 +43,12 @@ func lookupRef(params *mcp.Object) lookup {
 func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupResult {
 	// Wait for a backend that may offer the item and is still starting. However the
 	// wait ends, the answer is what is known then.
-	_ = g.await(ctx, req.Profile, g.pendingFor(req, l))
+	_ = g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) {
+		if v.policy != nil { // a hidden item is not waited for, like an unknown one
+			v = g.asSeenBy(viewerOf(req), v)
+		}
+		return l.pending(v)
+	})
 	f := l.find(g.viewFor(viewerOf(req)))
 	if !f.isListed() {
 		// The lists of the session may contain the item, or no longer contain it.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -224,16 +223,6 @@ func (g *Gateway) asSeenBy(of viewer, v *view) *view {
 		return v
 	}
 	return v.classes.of(v.policy.Subject(of.currentIdentity(), of.Peer)).view
-}
-
-// pendingFor returns the pending function of a lookup for a client.
-func (g *Gateway) pendingFor(req *mcp.Request, l lookup) func(*view) (time.Duration, bool) {
-	if g.view.Load().policy == nil {
-		return l.pending
-	}
-	// As for an unknown name, if the item is hidden.
-	of := viewerOf(req)
-	return func(v *view) (time.Duration, bool) { return l.pending(g.asSeenBy(of, v)) }
 }
 
 // identityKey is the key, in the client's scope, of the identity of its latest request.
