@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -110,11 +111,15 @@ func TestPathAllocations(t *testing.T) {
 		for _, backends := range []int{1, 100} {
 			g, reqs := pathGateway(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))
 			for era, req := range reqs {
-				got := testing.AllocsPerRun(200, func() {
-					if _, err := g.Serve(t.Context(), req, ignoringCaller{}); err != nil {
-						t.Fatal(err)
-					}
-				})
+				// The least of some runs: what other goroutines allocate meanwhile counts, too.
+				got := math.Inf(1)
+				for range 3 {
+					got = min(got, testing.AllocsPerRun(200, func() {
+						if _, err := g.Serve(t.Context(), req, ignoringCaller{}); err != nil {
+							t.Fatal(err)
+						}
+					}))
+				}
 				if got > tt.most {
 					t.Errorf("%s of %d backends, %s: %v allocations, want at most %v", tt.method, backends, era, got, tt.most)
 				}
