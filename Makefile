@@ -36,9 +36,10 @@ check: INTEROP = -more
 check: needs-cc-npm-interop-more lint race sim interop conformance bench-check ## what CI runs: everything that must be green before a merge
 
 # Without cgo it is one file that runs on any Linux of its architecture, and has no C
-# library in memory.
+# library in memory. Without the tables of debuggers it has two thirds of the size; stack
+# traces need none of them.
 build: ## bin/signalbox
-	CGO_ENABLED=0 go build -trimpath -o bin/signalbox ./cmd/signalbox
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/signalbox ./cmd/signalbox
 
 # Tests make much garbage and live short; vet is part of lint. Without cgo, which the
 # race detector has, what is tested is linked and starts in less time.

@@ -11,7 +11,8 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
-	"html/template"
+	"fmt"
+	"html"
 	"log/slog"
 	"net"
 	"net/http"
@@ -73,7 +74,7 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
 	principal, isKnown := d.principalOf(r)
 	if !isKnown {
-		d.page(w, http.StatusOK, "identify", formPage{Action: PathPages + id})
+		writePage(w, http.StatusOK, "Identify yourself", formPage{Action: PathPages + id})
 		return
 	}
 	p := d.ownPending(r, id, principal)
@@ -93,7 +94,7 @@ func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
 	if page.Issuer == page.Server {
 		page.Issuer = ""
 	}
-	d.page(w, http.StatusOK, "start", page)
+	writePage(w, http.StatusOK, "Sign in to "+page.Backend, page)
 }
 
 // ownPending returns a pending of a principal, or nil. Those of others look as if they did not
@@ -247,7 +248,7 @@ func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string
 	}
 	principal, ok := d.cfg.Identify(r, mcp.NewToken(token))
 	if !ok {
-		d.page(w, http.StatusForbidden, "identify", formPage{Action: PathPages + id, IsWrong: true})
+		writePage(w, http.StatusForbidden, "Identify yourself", formPage{Action: PathPages + id, IsWrong: true})
 		return
 	}
 	base := d.cfg.PublicURL
@@ -279,7 +280,7 @@ func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
 	if err := p.source.Complete(r.Context(), in, code); err != nil {
 		d.cfg.Logger.WarnContext(r.Context(), "a sign-in was not completed", slog.String("backend", p.backend), slog.Any("error", err))
 		d.event(r.Context(), Event{Kind: Failed, Principal: p.principal, Backend: p.backend, Remote: r.RemoteAddr, Detail: "not completed"})
-		d.page(w, http.StatusBadGateway, "message", messagePage{Title: "The sign-in was not completed", Text: reasonFor(p, err), Again: PathPages + p.id})
+		writePage(w, http.StatusBadGateway, "The sign-in was not completed", messagePage{Text: reasonFor(p, err), Again: PathPages + p.id})
 		return
 	}
 	d.end(p, done) //nolint:contextcheck // it notifies with the context of the Desk
@@ -323,7 +324,7 @@ func (d *Desk) notAllowed(w http.ResponseWriter, r *http.Request, p *pending, er
 	if detail == "refused" {
 		d.refuse(p)
 	}
-	d.page(w, http.StatusBadRequest, "message", messagePage{Title: "You are not signed in to " + p.backend, Text: text, Again: PathPages + p.id})
+	writePage(w, http.StatusBadRequest, "You are not signed in to "+p.backend, messagePage{Text: text, Again: PathPages + p.id})
 }
 
 func (d *Desk) startAgain(w http.ResponseWriter) {
@@ -423,6 +424,13 @@ func ClientID(base string) string {
 	return base + PathClient
 }
 
+func (d *Desk) message(w http.ResponseWriter, status int, title, text string) {
+	writePage(w, status, title, messagePage{Text: text})
+}
+
+// A content writes what a page has below its title.
+type content interface{ writeTo(b *htmlText) }
+
 type (
 	startPage struct {
 		Action, Principal, Backend, Server, Issuer, Previous string
@@ -432,58 +440,76 @@ type (
 		Action  string
 		IsWrong bool
 	}
-	messagePage struct{ Title, Text, Again string }
+	messagePage struct{ Text, Again string }
 )
 
-func (d *Desk) message(w http.ResponseWriter, status int, title, text string) {
-	d.page(w, status, "message", messagePage{Title: title, Text: text})
-}
-
-func (d *Desk) page(w http.ResponseWriter, status int, name string, data any) {
-	var body bytes.Buffer
-	if err := pages.ExecuteTemplate(&body, name, data); err != nil {
-		d.cfg.Logger.Error("a page cannot be made", slog.Any("error", err))
-		status = http.StatusInternalServerError
-		body.Reset()
+func (p startPage) writeTo(b *htmlText) {
+	b.write("<p>A program that uses this gateway")
+	if p.Principal != "" {
+		b.write(" as <strong>%s</strong>", p.Principal)
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // fails only if the client has left
+	b.write(" needs your access to <strong>%s</strong>.</p>\n<p>You will sign in at <strong>%s</strong>", p.Backend, p.Server)
+	if p.Issuer != "" {
+		b.write(", for %s", p.Issuer)
+	}
+	b.write(".</p>\n")
+	if p.Previous != "" {
+		b.write("<p>Before, it was %s. Continue only if you know that %s has moved.</p>\n", p.Previous, p.Backend)
+	}
+	if len(p.Scopes) > 0 {
+		b.write("<p>The gateway asks for:</p>\n<ul>\n")
+		for _, scope := range p.Scopes {
+			b.write("<li><code>%s</code></li>\n", scope)
+		}
+		b.write("</ul>\n")
+	}
+	b.write("<p>Continue only if you have just been asked to by a program of yours.</p>\n")
+	b.write(`<form method="post" action="%s"><button>Continue to %s</button></form>`, p.Action, p.Server)
 }
 
-//nolint:gochecknoglobals // immutable
-var pages = template.Must(template.New("").Parse(`
-{{define "head"}}<!doctype html>
+func (p formPage) writeTo(b *htmlText) {
+	if p.IsWrong {
+		b.write("<p>The gateway does not accept this token.</p>\n")
+	}
+	b.write("<p>Enter the token with which your program uses this gateway.</p>\n")
+	b.write(`<form method="post" action="%s"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>`, p.Action)
+}
+
+func (p messagePage) writeTo(b *htmlText) {
+	if p.Text != "" {
+		b.write("<p>%s</p>\n", p.Text)
+	}
+	if p.Again != "" {
+		b.write(`<p><a href="%s">Start again</a></p>`, p.Again)
+	}
+}
+
+// htmlText is the text of a page. It is not a html/template: with that, the linker keeps all
+// exported methods of the program, which are 5 MiB.
+type htmlText struct{ bytes.Buffer }
+
+// write appends HTML with values, which must be the text of an element, or a path of this server in
+// a quoted attribute.
+func (b *htmlText) write(format string, values ...string) {
+	escaped := make([]any, len(values))
+	for i, v := range values {
+		escaped[i] = html.EscapeString(v)
+	}
+	_, _ = fmt.Fprintf(b, format, escaped...) // a buffer has no errors
+}
+
+func writePage(w http.ResponseWriter, status int, title string, c content) {
+	var b htmlText
+	b.write(`<!doctype html>
 <html lang="en">
 <meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex">
-<title>{{.}} - Signalbox</title>
-<h1>{{.}}</h1>
-{{end}}
-
-{{define "start"}}{{template "head" (print "Sign in to " .Backend)}}
-<p>A program that uses this gateway{{if .Principal}} as <strong>{{.Principal}}</strong>{{end}} needs your access to <strong>{{.Backend}}</strong>.</p>
-<p>You will sign in at <strong>{{.Server}}</strong>{{if .Issuer}}, for {{.Issuer}}{{end}}.</p>
-{{if .Previous}}<p>Before, it was {{.Previous}}. Continue only if you know that {{.Backend}} has moved.</p>
-{{end}}{{if .Scopes}}<p>The gateway asks for:</p>
-<ul>
-{{range .Scopes}}<li><code>{{.}}</code></li>
-{{end}}</ul>
-{{end}}<p>Continue only if you have just been asked to by a program of yours.</p>
-<form method="post" action="{{.Action}}"><button>Continue to {{.Server}}</button></form>
-</html>
-{{end}}
-
-{{define "identify"}}{{template "head" "Identify yourself"}}
-{{if .IsWrong}}<p>The gateway does not accept this token.</p>
-{{end}}<p>Enter the token with which your program uses this gateway.</p>
-<form method="post" action="{{.Action}}"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>
-</html>
-{{end}}
-
-{{define "message"}}{{template "head" .Title}}
-{{if .Text}}<p>{{.Text}}</p>
-{{end}}{{if .Again}}<p><a href="{{.Again}}">Start again</a></p>
-{{end}}</html>
-{{end}}
-`))
+<title>%s - Signalbox</title>
+<h1>%s</h1>
+`, title, title)
+	c.writeTo(&b)
+	b.write("\n</html>\n")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // fails only if the client has left
+}

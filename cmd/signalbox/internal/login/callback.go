@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -153,17 +152,15 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		text = message{"Not signed in", "The terminal has the reason. You can close this window."}
 	}
-	_ = page.Execute(w, text) // the browser may have gone
+	// The browser may have gone.
+	_, _ = fmt.Fprintf(w, `<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>%[1]s - Signalbox</title></head>
+<body><h1>%[1]s</h1><p>%[2]s</p></body></html>
+`, text.Title, text.Text)
 }
 
-// message is the content of a page.
+// message is the content of a page, which needs no escapes.
 type message struct{ Title, Text string }
-
-//nolint:gochecknoglobals // it does not change
-var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{{.Title}} - Signalbox</title></head>
-<body><h1>{{.Title}}</h1><p>{{.Text}}</p></body></html>
-`))
 
 // serve serves the redirect URI until stop, which returns when the page was sent.
 func (c *callback) serve(l net.Listener) (stop func()) {
