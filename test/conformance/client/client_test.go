@@ -76,7 +76,8 @@ func TestScenarios(t *testing.T) {
 		{"json-schema-2020-12-preservation", "", nil, `no tool "json_schema_2020_12_tool"`},
 		{"elicitation-sep1034-client-defaults", "", nil, "no tool"},
 		{"http-standard-headers", "", nil, "resources/list"},
-		{"auth/basic-cimd", "", nil, "is unknown; known are"},
+		{"auth/basic-cimd", "", []string{`test-tool {}` + answer}, ""}, // of a server without authorization
+		{"basic-cimd", "", nil, "is unknown; known are auth/*"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.scenario, func(t *testing.T) {
