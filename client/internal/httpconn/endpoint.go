@@ -104,7 +104,7 @@ func (e *Endpoint) ForgetConnections() {
 // was sent, or that of Credentials.
 func (e *Endpoint) Post(ctx context.Context, about *mcp.Request, header http.Header, out *RequestBody) (*http.Response, error) {
 	if e.Credentials != nil && about != nil {
-		return e.authorized(ctx, about, header, func(header http.Header) (*http.Response, error) { return e.Post(ctx, nil, header, out) })
+		return e.authorized(ctx, about, http.MethodPost, header, out)
 	}
 	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
@@ -126,7 +126,7 @@ func (e *Endpoint) Post(ctx context.Context, about *mcp.Request, header http.Hea
 // there was a connection. For about see Post.
 func (e *Endpoint) Fetch(ctx context.Context, about *mcp.Request, method string, header http.Header) (*http.Response, error) {
 	if e.Credentials != nil && about != nil {
-		return e.authorized(ctx, about, header, func(header http.Header) (*http.Response, error) { return e.Fetch(ctx, nil, method, header) })
+		return e.authorized(ctx, about, method, header, nil)
 	}
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
