@@ -345,6 +345,17 @@ func (a admitted) isUsers() bool {
 // forwardAs is admitted.forward for a backend that may be called as the user of the request: a user
 // without access is asked to sign in.
 func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
+	if b, ok := item.backendOf(item.entry); ok && req.Resumed == nil && !b.isGate(item.view, item.entry) {
+		if b, res, err = item.forward(ctx, field, req, caller); !signin.IsMissing(err) {
+			return b, res, err
+		}
+	}
+	return g.forwardAfterSignIn(ctx, item, field, req, caller, err)
+}
+
+// forwardAfterSignIn is forwardAs for a request that ended with a missing sign-in, for one that is
+// resumed, and for the tool to sign in.
+func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := item.backendOf(item.entry)
 	var users *userCredentials
 	if ok {
@@ -363,7 +374,9 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 		}
 	}
 	if req.Resumed == nil {
-		res, err = next(ctx, req, caller)
+		if err = missing; err == nil {
+			res, err = next(ctx, req, caller)
+		}
 		if !signin.IsMissing(err) {
 			return b, res, err
 		}
