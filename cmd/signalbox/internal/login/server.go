@@ -106,9 +106,9 @@ func (k *kept) userServer(name string) (*config.Backend, *config.OAuth, error) {
 	case o == nil:
 		return srv, &config.OAuth{}, nil
 	case o.IsGateway():
-		return refused(`with "as: gateway" the gateway gets its own access, and nobody signs in; if that fails, 'signalbox status' has the reason`)
+		return refused(`with "as: gateway" the gateway gets its own access, and no user signs in; if that fails, 'signalbox status' has the reason`)
 	case o.GrantType() != config.GrantCode:
-		return refused("with the grant %s the token of each caller is exchanged, and nobody signs in", o.GrantType())
+		return refused("with the grant %s the token of each caller is exchanged, and no user signs in", o.GrantType())
 	default:
 		return srv, o, nil
 	}
