@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,10 +193,11 @@ func (r *run) step() {
 	faults := []at{nowhere, nowhere, nowhere, status500, cutBefore, cutAfter}
 	fault := faults[r.rand.IntN(len(faults))]
 	r.note("--- fault %d", fault)
-	remaining := 1 + r.rand.IntN(3)
+	var remaining atomic.Int64 // requests meet the fault side by side
+	remaining.Store(1 + r.rand.Int64N(3))
 	r.set(func() {
 		r.fault = func() at {
-			if remaining--; remaining < 0 {
+			if remaining.Add(-1) < 0 {
 				return nowhere
 			}
 			return fault
