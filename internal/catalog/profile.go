@@ -80,7 +80,7 @@ func (p *Profile) within(all []Backend) []Backend {
 // ToolBytesOf returns the number of the tools that a profile offers, and the size of their
 // definitions.
 func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
-	for _, e := range c.sections[Tools].entries {
+	for e := range c.Entries(Tools) {
 		if p.Admits(e) {
 			tools++
 			bytes += len(e.item)
@@ -101,7 +101,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 		}
 		var names []string
 		for _, k := range []Kind{Tools, Prompts} {
-			for _, e := range c.sections[k].entries {
+			for e := range c.Entries(k) {
 				if p.Has(e.BackendName) {
 					names = append(names, e.Name)
 				}
