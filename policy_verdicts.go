@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"container/list"
 	"sync"
+	"sync/atomic"
+	"weak"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
@@ -16,8 +18,8 @@ import (
 // definition that it had in the catalog before is the same pointer, so that decisions about it
 // need not be made again. It is immutable.
 type policyItems struct {
-	all    [catalog.NumKinds][]*policy.Item
-	places func() map[*policy.Item]int
+	all   [catalog.NumKinds][]*policy.Item
+	since atomic.Pointer[keptItems] // the latest one
 }
 
 // itemsOf returns the items of a catalog. before is another view, from which items are taken, or nil.
@@ -35,7 +37,6 @@ func itemsOf(c *catalog.Catalog, before *view) *policyItems {
 			items.all[k] = append(items.all[k], before.itemLike(e))
 		}
 	}
-	items.places = sync.OnceValue(items.index)
 	return items
 }
 
@@ -51,14 +52,43 @@ func (v *view) itemLike(e *catalog.Entry) *policy.Item {
 // of returns the item of an entry of the catalog, or of a part of it.
 func (items *policyItems) of(e *catalog.Entry) *policy.Item { return items.all[e.Kind][e.Place] }
 
-func (items *policyItems) index() map[*policy.Item]int {
-	places := make(map[*policy.Item]int)
-	for _, of := range items.all {
-		for i, it := range of {
+// keptItems are the places of items that other items have, too.
+type keptItems struct {
+	from weak.Pointer[policyItems]
+	runs [catalog.NumKinds][]keptRun
+}
+
+// keptRun is n items that follow each other in both.
+type keptRun struct{ at, from, n int }
+
+// keptFrom returns the items that another catalog had. It is the same for all classes of
+// principals, of which most have seen the same catalog last.
+func (items *policyItems) keptFrom(before *policyItems) *keptItems {
+	kept := &keptItems{from: weak.Make(before)}
+	if latest := items.since.Load(); latest != nil && latest.from == kept.from {
+		return latest
+	}
+	for k, all := range items.all {
+		old := before.all[k]
+		places := make(map[*policy.Item]int, len(old))
+		for i, it := range old {
 			places[it] = i
 		}
+		for i := 0; i < len(all); i++ {
+			from, ok := places[all[i]]
+			if !ok {
+				continue
+			}
+			run := keptRun{i, from, 1}
+			for i+1 < len(all) && from+run.n < len(old) && all[i+1] == old[from+run.n] {
+				run.n++
+				i++
+			}
+			kept.runs[k] = append(kept.runs[k], run)
+		}
 	}
-	return places
+	items.since.Store(kept)
+	return kept
 }
 
 func policyKind(k catalog.Kind) string {
@@ -89,26 +119,19 @@ func (p *policyInUse) verdictsFor(s *policy.Subject, items *policyItems) *verdic
 	made, lister := new(verdicts), p.Lister(s)
 	for k, all := range items.all {
 		made[k] = make([]*policy.Verdict, len(all))
-		var old []*policy.Item
-		if known {
-			old = before.items.all[k]
+	}
+	if known {
+		for k, runs := range items.keptFrom(before.items).runs {
+			for _, run := range runs {
+				copy(made[k][run.at:], before.verdicts[k][run.from:run.from+run.n])
+			}
 		}
-		next := 0 // in old; most items have the same neighbours as before
+	}
+	for k, all := range items.all {
 		for i, it := range all {
-			if next >= len(old) || old[next] != it {
-				next = len(old)
-				if known {
-					if at, ok := before.items.places()[it]; ok {
-						next = at
-					}
-				}
+			if made[k][i] == nil {
+				made[k][i] = lister.List(it)
 			}
-			if next < len(old) {
-				made[k][i] = before.verdicts[k][next]
-				next++
-				continue
-			}
-			made[k][i] = lister.List(it)
 		}
 	}
 	p.decided.set(s.Class(), decidedItems{items, made})
