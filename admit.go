@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -114,7 +115,7 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 		return f.decideURI(of, req, "")
 	}
 	d := f.decideURI(of, req, f.entry.Name)
-	if plain := policy.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
+	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
 		return f.decideURI(of, req, plain)
 	}
 	return d

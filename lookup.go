@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/policy"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -118,7 +118,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := policy.PlainURI(e.Name)
+	plain := glob.PlainURI(e.Name)
 	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -94,7 +95,7 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		verdict := v.policy.List(s, item)
 		values, d := v.policy.Explain(s, item, call)
-		if plain := policy.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
+		if plain := glob.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
 			call.URI = plain
 			values, d = v.policy.Explain(s, item, call)
 		}

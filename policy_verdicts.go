@@ -174,7 +174,7 @@ func (r *recentClasses[V]) set(class policy.Class, v V) {
 	r.setLocked(class, v)
 }
 
-// getOrAdd returns the value of a class, which create makes if there is none.
+// getOrAdd returns the value of a class, or adds the one that create returns.
 func (r *recentClasses[V]) getOrAdd(class policy.Class, create func() V) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()

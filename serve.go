@@ -101,7 +101,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 			return by, nil, err // not sent to the backend
 		}
 	}
-	if err := g.charge(ctx, req, name); err != nil {
+	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -133,7 +133,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
-	if err := g.charge(ctx, req, l.name); err != nil {
+	if err := g.charge(ctx, req, l.kind, l.name); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {

@@ -89,7 +89,7 @@ type rule struct {
 	name   string
 	kind   kind
 	scopes []string
-	on     []glob
+	on     []string
 	terms  []term // all must be true; the condition first
 	reads  reads
 }
