@@ -98,6 +98,35 @@ type classView struct {
 	view *view
 
 	backends map[string]bool // that have an item which is not hidden
+
+	subject  *policy.Subject // of the class
+	unlisted sync.Map        // by unlistedKey, whether the class may see something of it
+}
+
+// unlistedKey is the items of a kind of a backend that has not listed them.
+type unlistedKey struct {
+	of   *activeBackend
+	kind catalog.Kind
+}
+
+// maySee reports whether the client of a view may see some item of a backend, whatever the backend
+// lists. If not, the backend is none for it: it does not wait for the lists, and is not told why
+// they are missing.
+func (v *view) maySee(b *activeBackend, k catalog.Kind) bool {
+	if v.class == nil {
+		return true
+	}
+	key := unlistedKey{b, k}
+	if may, ok := v.class.unlisted.Load(key); ok {
+		return may == true
+	}
+	u := policy.Unlisted{Kind: policyKind(k), Backend: b.Name()}
+	if isNamed(k) {
+		u.Prefix, u.Renamed = b.srv.NamePrefix(), b.srv.Rename
+	}
+	may := v.policy.MayAllow(v.class.subject, &u)
+	v.class.unlisted.Store(key, may)
+	return may
 }
 
 // withClasses lets a view have parts for classes of principals, if it has a policy.
@@ -124,7 +153,7 @@ func (c *classViews) of(s *policy.Subject) *classView {
 // fill decides about each item of the view.
 func (seen *classView) fill(s *policy.Subject, c *classViews) {
 	v := c.base
-	seen.verdicts = v.policy.verdictsFor(s, v.items)
+	seen.subject, seen.verdicts = s, v.policy.verdictsFor(s, v.items)
 	if v.policy.dryRun {
 		return
 	}

@@ -125,7 +125,7 @@ func judged(t *testing.T) *policyInUse {
 	rules := config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{
 		{Name: "annotations", Deny: `item.annotations.destructiveHint`},
 		{Name: "tags", Deny: `"secret" in item.tags && principal.name != "ann"`},
-		{Name: "own", Needs: []string{"w"}, When: `item.own.startsWith("b")`},
+		{Name: "own", Needs: []string{"w"}, When: `item.own.startsWith("a")`},
 		{Name: "args", Deny: `args.env == "prod" && item.name.endsWith("d")`},
 		{Name: "pattern", Deny: `true`, On: []string{"*__c"}},
 		{Name: "backend", Allow: `item.backend == "x" && item.kind == "tool"`},
@@ -271,5 +271,29 @@ func TestReloadKeepsDecisions(t *testing.T) {
 	}
 	if g.view.Load().policy == p {
 		t.Error("another policy is the same one")
+	}
+}
+
+// What is kept for classes is bounded, and the ones that were used last stay.
+func TestRecentClasses(t *testing.T) {
+	var r recentClasses[int]
+	class := func(n int) policy.Class { return policy.Class{byte(n), byte(n >> 8)} }
+	for n := range maxClasses {
+		r.set(class(n), n)
+	}
+	for range 3 {
+		r.set(class(1), -1)
+	}
+	if n := r.getOrAdd(class(2), func() int { return -2 }); n != 2 {
+		t.Errorf("the third is %d", n)
+	}
+	r.set(class(maxClasses), maxClasses) // in place of the first
+	for n, want := range map[int]int{1: -1, 2: 2, 3: 3, maxClasses: maxClasses} {
+		if got, ok := r.get(class(n)); !ok || got != want {
+			t.Errorf("class %d has %d, %t, want %d", n, got, ok, want)
+		}
+	}
+	if _, ok := r.get(class(0)); ok || r.order.Len() != maxClasses || len(r.at) != maxClasses {
+		t.Errorf("%d and %d are kept, the oldest: %t", r.order.Len(), len(r.at), ok)
 	}
 }

@@ -313,10 +313,11 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 
 // unknown returns the error for an unknown name. If the name can only be that of a
 // backend that was never reached or could not return the list, the error gives this
-// reason; otherwise the item does not exist.
+// reason; otherwise the item does not exist. To a client that may see nothing of the backend it
+// never exists.
 func (v *view) unknown(kind catalog.Kind, name string) error {
 	for i, b := range v.backends {
-		if !b.ownsName(name) {
+		if !b.ownsName(name) || !v.maySee(b, kind) {
 			continue
 		}
 		// Use the offer from which the catalog was built: a later one may have the

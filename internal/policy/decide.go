@@ -267,7 +267,7 @@ func (s *Subject) appendLacking(to, scopes []string) []string {
 
 // evaluate returns the value of a rule, and the error if it failed.
 func (p *Policy) evaluate(r *rule, in *input) (Value, error) {
-	v := matchAny(r.on, in.item, in.uriText, in.unknown&readsURI == 0)
+	v := in.match(r.on)
 	var failed error
 	for i := range r.terms {
 		if v == False {
@@ -372,6 +372,11 @@ var (
 	inputs = sync.Pool{New: func() any { return new(input) }} //nolint:gochecknoglobals // a pool
 
 	//nolint:gochecknoglobals // constants
+	unknownItem = []*cel.AttributePatternType{
+		cel.AttributePattern(varArgs), cel.AttributePattern(varURI), cel.AttributePattern(varAnnotations),
+		cel.AttributePattern(varTags), cel.AttributePattern(varItemName), cel.AttributePattern(varOwn),
+	}
+	//nolint:gochecknoglobals // constants
 	unknownArgs, unknownURI, unknownBoth = []*cel.AttributePatternType{cel.AttributePattern(varArgs)},
 		[]*cel.AttributePatternType{cel.AttributePattern(varURI)},
 		[]*cel.AttributePatternType{cel.AttributePattern(varArgs), cel.AttributePattern(varURI)}
@@ -441,6 +446,10 @@ func (in *input) UnknownAttributePatterns() []*cel.AttributePatternType {
 		return unknownURI
 	case readsArgs | readsURI:
 		return unknownBoth
+	case readsItem:
+		return unknownItem
+	case readsItem &^ (readsName | readsOwn):
+		return unknownItem[:4:4]
 	default:
 		return nil
 	}

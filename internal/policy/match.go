@@ -31,19 +31,21 @@ func matchBegin(pattern, begin string) Value {
 	}
 }
 
-// matchAny returns whether one of the patterns matches the item.
-func matchAny(on []string, it *Item, uri string, known bool) Value {
+// match returns whether one of the patterns matches the item.
+func (in *input) match(on []string) Value {
 	if len(on) == 0 {
 		return True
 	}
-	found := False
+	it, found := in.item, False
 	for _, pattern := range on {
 		var v Value
 		switch {
+		case in.unknown&readsName != 0: // then it.name is their prefix
+			v = matchBegin(pattern, it.name)
 		case it.kind != Template:
 			v = valueOf(glob.Match(pattern, it.name))
-		case known:
-			v = valueOf(glob.Match(pattern, uri))
+		case in.unknown&readsURI == 0:
+			v = valueOf(glob.Match(pattern, in.uriText))
 		default:
 			v = matchTemplate(pattern, it.name)
 		}
