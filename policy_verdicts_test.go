@@ -297,3 +297,22 @@ func TestRecentClasses(t *testing.T) {
 		t.Errorf("%d and %d are kept, the oldest: %t", r.order.Len(), len(r.at), ok)
 	}
 }
+
+// An item with the name and the bytes of another one is another item if its backend has it under
+// another name.
+func TestItemsDifferByTheirOwnNames(t *testing.T) {
+	var v *view
+	p := judged(t)
+	var items []*policy.Item
+	for _, own := range []string{"a", "c", "c"} {
+		in := catalog.Backend{Name: "x", State: catalog.Live, Rules: catalog.Rules{Rename: map[string]string{own: "one"}}}
+		in.Lists[catalog.Tools].Items = []json.RawMessage{fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, own)}
+		next := &view{cfg: (&config.Config{}).Effective(), policy: p, catalog: catalog.Build([]catalog.Backend{in}, catalog.Options{}), built: true}
+		new(Gateway).derive(next, v)
+		v = next
+		items = append(items, v.items.all[catalog.Tools][0])
+	}
+	if items[0] == items[1] || items[1] != items[2] {
+		t.Error("the items are not told apart by their own names")
+	}
+}
