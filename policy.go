@@ -208,15 +208,11 @@ func (g *Gateway) noteIdentity(req *mcp.Request) {
 	if req.Scope == nil || req.Identity == nil {
 		return
 	}
-	p := g.view.Load().policy
-	if p == nil && req.Method != "server/discover" { // which opens the session
-		return
-	}
 	latest := latestIdentityOf(req.Scope)
 	if latest == nil {
 		return
 	}
-	before := latest.Swap(req.Identity)
+	before, p := latest.Swap(req.Identity), g.view.Load().policy
 	if p == nil || before == nil || before == req.Identity {
 		return
 	}
