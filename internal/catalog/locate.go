@@ -145,20 +145,24 @@ func (c *Catalog) Route(uri string) (*Entry, bool) {
 }
 
 // locate returns an entry of the backend. A URI or a template that a view removes does not count.
+// A URI that it removes takes as long as one that no template matches.
 func (c *Catalog) locate(uri string) *Entry {
-	if uri == "" || c.sections[Resources].removes(uri) {
+	if uri == "" {
 		return nil
 	}
-	l, shown := &c.locator, c.sections[Templates].shown
+	l, shown, removed := &c.locator, c.sections[Templates].shown, c.sections[Resources].removes(uri)
 	for i := range l.patterns {
-		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.narrow.MatchString(uri) {
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.narrow.MatchString(uri) && !removed {
 			return p.entry
 		}
 	}
 	for i := range l.patterns {
-		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.wide.MatchString(uri) {
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.wide.MatchString(uri) && !removed {
 			return p.entry
 		}
+	}
+	if removed {
+		return nil
 	}
 	return l.sole
 }
