@@ -54,9 +54,6 @@ func TestSooner(t *testing.T) {
 // template, gives 0.65 and more. A measurement outside is repeated with four times the pairs; the
 // largest counts.
 func TestHiddenAndUnknownTakeTheSameTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures times")
-	}
 	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = filepath.Join(t.TempDir(), "audit.jsonl") })
 	bob := person("bob", "staff")
 	for _, tt := range []struct{ method, params, hidden, unknown string }{
@@ -79,7 +76,7 @@ func TestHiddenAndUnknownTakeTheSameTime(t *testing.T) {
 				times[which] = append(times[which], time.Since(began))
 			}
 			share := sooner(times[0], times[1])
-			if share > 0.4 && share < 0.6 {
+			if share > 0.4 && share < 0.6 || testing.Short() { // beside other tests it measures them, too
 				break
 			}
 			if pairs >= 16_000 {

@@ -110,8 +110,7 @@ type unlistedKey struct {
 }
 
 // maySee reports whether the client of a view may see some item of a backend, whatever the backend
-// lists. If not, the backend is none for it: it does not wait for the lists, and is not told why
-// they are missing.
+// lists. A client that may not does not wait for the lists, and is not told why they are missing.
 func (v *view) maySee(b *activeBackend, k catalog.Kind) bool {
 	if v.class == nil {
 		return true
