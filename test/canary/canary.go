@@ -9,23 +9,34 @@ package canary
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// window is the length of the parts of a secret that are looked for. Shorter ones are found
-// in innocent text.
+// Shortest is the length of the shortest secret, and of the parts of a secret that are looked
+// for. Shorter ones are found in innocent text.
+const Shortest = window
+
 const window = 16
+
+// gram is the length of the parts that are looked for first. Every part of window bytes has
+// one at a multiple of gram, wherever it begins.
+const gram = 8
 
 // Set is a set of secrets. The zero value is empty. Its methods may be called concurrently.
 type Set struct {
 	mu    sync.Mutex
-	parts map[string]string // the name of the secret, by each part of each of its forms
-	whole map[string]string // and by what is a secret as a whole only
+	parts map[string]string   // the name of the secret, by each part of each of its forms
+	grams map[[gram]byte]bool // what is in parts
+	whole map[string]string   // and by what is a secret as a whole only
 }
 
 // Add adds a secret, as it is and in base64, hexadecimal and escaped for a URL. Every part
@@ -58,11 +69,14 @@ func (s *Set) add(t testing.TB, name, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parts == nil {
-		s.parts = make(map[string]string)
+		s.parts, s.grams = make(map[string]string), make(map[[gram]byte]bool)
 	}
 	for _, form := range forms(secret) {
 		for i := range len(form) - window + 1 {
 			s.parts[form[i:i+window]] = name
+		}
+		for i := range len(form) - gram + 1 {
+			s.grams[[gram]byte([]byte(form[i:i+gram]))] = true
 		}
 	}
 }
@@ -113,9 +127,15 @@ func (s *Set) Scan(where, text string) []Leak {
 			found = append(found, Leak{name, where, text[max(0, at-around):at]})
 		}
 	}
-	for i := range len(text) - window + 1 {
-		if name, ok := s.parts[text[i:i+window]]; ok {
-			add(name, i)
+	next := 0 // where the first part may begin that was not looked for
+	for at := 0; at+gram <= len(text); at += gram {
+		if !s.grams[[gram]byte([]byte(text[at:at+gram]))] {
+			continue
+		}
+		for next = max(next, at+gram-window); next <= min(at, len(text)-window); next++ {
+			if name, ok := s.parts[text[next:next+window]]; ok {
+				add(name, next)
+			}
 		}
 	}
 	for secret, name := range s.whole {
@@ -124,8 +144,37 @@ func (s *Set) Scan(where, text string) []Leak {
 	return found
 }
 
+// longest returns the length of the longest text that is a secret.
+func (s *Set) longest() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := window
+	for secret := range s.whole {
+		n = max(n, len(secret))
+	}
+	return n
+}
+
 // ScanReader is like Scan, for all that r returns.
 func (s *Set) ScanReader(where string, r io.Reader) ([]Leak, error) {
 	text, err := io.ReadAll(r)
 	return s.Scan(where, string(text)), err
+}
+
+// ScanFiles is like Scan, for the regular files below a folder, or for one file. What does not
+// exist has no secret.
+func (s *Set) ScanFiles(path string) ([]Leak, error) {
+	var found []Leak
+	err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var text []byte
+			text, err = os.ReadFile(path)
+			found = append(found, s.Scan(path, string(text))...)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return found, err
 }
