@@ -33,7 +33,7 @@ const gram = 8
 
 // Set is a set of secrets. The zero value is empty. Its methods may be called concurrently.
 type Set struct {
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	parts map[string]string   // the name of the secret, by each part of each of its forms
 	grams map[[gram]byte]bool // what is in parts
 	whole map[string]string   // and by what is a secret as a whole only
@@ -117,8 +117,8 @@ const around = 60
 
 // Scan returns the secrets that are in a text, each at its first place.
 func (s *Set) Scan(where, text string) []Leak {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var found []Leak
 	seen := make(map[string]bool)
 	add := func(name string, at int) {
@@ -146,8 +146,8 @@ func (s *Set) Scan(where, text string) []Leak {
 
 // longest returns the length of the longest text that is a secret.
 func (s *Set) longest() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	n := window
 	for secret := range s.whole {
 		n = max(n, len(secret))

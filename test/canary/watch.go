@@ -16,18 +16,21 @@ import (
 )
 
 // Watch scans what a gateway writes while it is written: its log, and what it sends to its
-// servers. The zero value has no secrets. Its methods may be called concurrently.
+// servers. Its methods may be called concurrently.
 type Watch struct {
-	Set
+	*Set
 
 	mu    sync.Mutex
 	found []Leak
 }
 
-// NewWatch returns a Watch that reports the secrets it has found as errors of the test, after
-// all that the test cleans up later.
+// Watch returns a watch for the secrets of the set.
+func (s *Set) Watch() *Watch { return &Watch{Set: s} }
+
+// NewWatch returns a watch without secrets. It reports what it has found as errors of the
+// test, after all that the test cleans up later.
 func NewWatch(t testing.TB) *Watch {
-	w := new(Watch)
+	w := new(Set).Watch()
 	t.Cleanup(func() {
 		for _, leak := range w.Leaks() {
 			t.Error(leak)

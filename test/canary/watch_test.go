@@ -32,7 +32,7 @@ func TestScanFindsEveryPart(t *testing.T) {
 }
 
 func TestWatchedLog(t *testing.T) {
-	var w canary.Watch
+	w := new(canary.Set).Watch()
 	w.Add(t, "ann", secret)
 	var out bytes.Buffer
 	log := slog.New(w.Handler(slog.NewTextHandler(&out, nil)))
@@ -47,7 +47,7 @@ func TestWatchedLog(t *testing.T) {
 		"with":      func(l *slog.Logger) { l.With(slog.String("token", secret)).DebugContext(t.Context(), "with") },
 		"group":     func(l *slog.Logger) { l.WithGroup("g").DebugContext(t.Context(), "with", slog.String("token", secret)) },
 	} {
-		var w canary.Watch
+		w := new(canary.Set).Watch()
 		w.Add(t, "ann", secret)
 		write(slog.New(w.Handler(nil)))
 		write(slog.New(w.Handler(nil)))
@@ -61,7 +61,7 @@ func TestWatchedLog(t *testing.T) {
 func TestWatchedConnection(t *testing.T) {
 	for _, s := range []string{secret, strings.Split(jwt, ".")[1]} {
 		for at := range len(s) {
-			var w canary.Watch
+			w := new(canary.Set).Watch()
 			w.Add(t, "ann", secret)
 			w.Add(t, "token", jwt)
 			near, far := memnet.Pipe(1 << 10)
