@@ -48,28 +48,28 @@ type Set struct {
 // other text.
 func (s *Set) Add(t testing.TB, name, secret string) {
 	t.Helper()
-	if segments := strings.Split(secret, "."); len(segments) == 3 && strings.HasPrefix(secret, "eyJ") {
-		s.mu.Lock()
-		if s.whole == nil {
-			s.whole = make(map[string]string)
-		}
-		s.whole[segments[1]] = name
-		s.mu.Unlock()
-		s.add(t, name, segments[2])
-		return
+	if err := s.Put(name, secret); err != nil {
+		t.Fatalf("%v", err)
 	}
-	s.add(t, name, secret)
 }
 
-func (s *Set) add(t testing.TB, name, secret string) {
-	t.Helper()
+// Put is Add for programs that are no test.
+func (s *Set) Put(name, secret string) error {
+	segments := strings.Split(secret, ".")
+	isJWT := len(segments) == 3 && strings.HasPrefix(secret, "eyJ")
+	if isJWT {
+		secret = segments[2]
+	}
 	if len(secret) < window {
-		t.Fatalf("canary: the secret %s is shorter than %d bytes", name, window)
+		return fmt.Errorf("canary: the secret %s is shorter than %d bytes", name, window)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parts == nil {
-		s.parts, s.grams = make(map[string]string), make(map[[gram]byte]bool)
+		s.parts, s.grams, s.whole = make(map[string]string), make(map[[gram]byte]bool), make(map[string]string)
+	}
+	if isJWT {
+		s.whole[segments[1]] = name
 	}
 	for _, form := range forms(secret) {
 		for i := range len(form) - window + 1 {
@@ -79,6 +79,7 @@ func (s *Set) add(t testing.TB, name, secret string) {
 			s.grams[[gram]byte([]byte(form[i:i+gram]))] = true
 		}
 	}
+	return nil
 }
 
 // forms returns the texts in which a secret may appear. Base64 depends on the position in
