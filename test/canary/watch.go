@@ -150,7 +150,7 @@ func (c *Conn) sent(p []byte, write func([]byte) (int, error)) (int, error) {
 }
 
 // Token is the token that Authorized sends.
-const Token = "canary-9d41f07c2b86e35a-of-a-client-without-auth"
+const Token = "canary-9d41f07c2b86e35a-of-a-client-without-auth" //nolint:gosec // no credential of anything
 
 // Authorized returns a handler that gives Token to requests without a credential, as a client
 // does that sends its token to a gateway that does not ask for one.

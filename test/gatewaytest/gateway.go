@@ -73,7 +73,7 @@ func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
 	t.Helper()
 	g := New(t, cfg, opt)
 	ln := memnet.Listen()
-	var front http.Handler = withProfiles(g)
+	front := withProfiles(g)
 	if cfg.Auth.IsZero() {
 		front = canary.Authorized(front)
 	}
@@ -114,7 +114,7 @@ func WithPrincipals(cfg *config.Config, names ...string) {
 func TokenOf(name string) string { return tokenMark + "-of-" + name + "-0123456789" }
 
 // tokenMark is in each token of a principal.
-const tokenMark = "canary-07b3d15c94aa61fe"
+const tokenMark = "canary-07b3d15c94aa61fe" //nolint:gosec // a credential of tests only
 
 // Watch returns a watch for the tokens of principals, for those of a configuration, and for the
 // token of clients without a principal.
@@ -356,7 +356,7 @@ func New(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gate
 	}
 	t.Cleanup(func() {
 		w.Text("status", fmt.Sprintf("%+v", g.Status()))
-		w.Text("metrics", metrics(g, cfg))
+		w.Text("metrics", metrics(t, g, cfg))
 		for _, path := range []string{cfg.Audit.File, opt.StateFolder, opt.ListsFolder} {
 			if path != "" {
 				w.Files(t, path)
@@ -370,8 +370,9 @@ func New(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gate
 }
 
 // metrics returns the metrics of a gateway.
-func metrics(g *signalbox.Gateway, cfg config.Config) string {
-	r := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil) //nolint:noctx // the gateway does not wait
+func metrics(t *testing.T, g *signalbox.Gateway, cfg config.Config) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://localhost/metrics", nil)
 	r.RemoteAddr = "127.0.0.1:1"
 	if len(cfg.Auth.Tokens) > 0 {
 		r.Header.Set("Authorization", "Bearer "+cfg.Auth.Tokens[0].Value.Reveal())
