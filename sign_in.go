@@ -66,14 +66,21 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 }
 
 // IsSignIn reports whether [Gateway.ServeSignIn] serves a path.
-func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) }
+func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) || isOwnAccess(path) }
 
 // ServeSignIn serves the pages with which users sign in at the authorization servers of backends:
 // those at /signin/, /oauth/callback and /oauth/client.json. The Host is checked as for all
 // requests, and nothing of the request determines a URL.
+//
+// At /oauth/credentials it serves programs of a user with which that manages its own access, for
+// requests that may call the endpoint.
 func (g *Gateway) ServeSignIn(w http.ResponseWriter, r *http.Request) {
 	if !g.IsSignIn(r.URL.Path) {
 		http.NotFound(w, r)
+		return
+	}
+	if isOwnAccess(r.URL.Path) {
+		g.serveOwnAccess(w, r)
 		return
 	}
 	g.server.GuardHost(g.signIns.desk).ServeHTTP(w, r)
@@ -211,7 +218,7 @@ func (c *userCredentials) asUser(req *mcp.Request) *mcp.Request {
 
 // For returns the access token of the user.
 func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return client.Credential{}, nil
 	}
 	source, err := c.grants()
@@ -246,7 +253,7 @@ func (c *userCredentials) noteLister(req, own *mcp.Request, err error) {
 
 // Refused renews a token, or returns the error of a user that has to sign in.
 func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		_, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 		if r.Status != http.StatusUnauthorized || !isBearer {
 			return client.ErrRefused
@@ -299,7 +306,7 @@ func (c *userCredentials) listsCure() string {
 }
 
 func (c *userCredentials) status() *OAuthStatus {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return nil
 	}
 	s := oauthStatusOf(c.oauth)

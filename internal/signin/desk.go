@@ -133,6 +133,10 @@ type pending struct {
 	try      *try          // the current one
 	isEnded  bool
 	notified map[*mcp.Scope]bool
+	refusals int
+
+	ticket      [32]byte  // the digest of the last one, which is valid
+	ticketUntil time.Time // until then
 }
 
 // try is one try of the user to sign in. A refusal ends it and not the pending.
@@ -388,6 +392,7 @@ func (d *Desk) refuse(p *pending) {
 	if p.isEnded {
 		return
 	}
+	p.refusals++
 	p.try.end(refused)
 	p.try = newTry()
 }
