@@ -41,6 +41,9 @@ type SourceConfig struct {
 	// authorization server that it is used with, and is not presented to any other.
 	Client oauth.Registration
 
+	// RedirectURI is the one on the machine of a user that Client is registered with, or "".
+	RedirectURI string
+
 	// MetadataURL is the client id with a metadata document that the gateway serves, or "".
 	MetadataURL string
 

@@ -103,6 +103,8 @@ type Desk struct {
 	byID    map[string]*pending
 	byOwner map[owner]*pending
 	byState map[string]*pending
+
+	receivers map[string]*receiver // by redirect URI
 }
 
 // owner identifies a pending: there is one at a time.
@@ -134,6 +136,7 @@ type pending struct {
 	isEnded  bool
 	notified map[*mcp.Scope]bool
 	refusals int
+	receives string // the redirect URI of the receiver that it uses, or ""
 
 	ticket      [32]byte  // the digest of the last one, which is valid
 	ticketUntil time.Time // until then
@@ -174,6 +177,7 @@ func New(cfg Config) (*Desk, error) {
 	d := &Desk{
 		cfg: cfg, box: box, attempts: newAttempts(),
 		byID: make(map[string]*pending), byOwner: make(map[owner]*pending), byState: make(map[string]*pending),
+		receivers: make(map[string]*receiver),
 	}
 	if d.client, err = clientDocument(cfg.PublicURL, cfg.Name); err != nil {
 		return nil, err
@@ -342,6 +346,7 @@ func (d *Desk) watch(ctx context.Context, p *pending) {
 
 func (d *Desk) removeLocked(p *pending) {
 	d.resetLocked(p)
+	d.releaseLocked(p)
 	delete(d.byID, p.id)
 	if d.byOwner[p.owner] == p {
 		delete(d.byOwner, p.owner)

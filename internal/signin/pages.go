@@ -134,7 +134,11 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 	if in != nil {
 		return in, nil
 	}
-	in, err := p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: p.base + PathCallback, Scopes: scopes})
+	redirect, err := d.redirectURI(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	in, err = p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: redirect, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +170,9 @@ func (d *Desk) notPrepared(w http.ResponseWriter, r *http.Request, p *pending, e
 // reasonFor returns the text of an error that is for users.
 func reasonFor(p *pending, err error) string {
 	if own, ok := errors.AsType[*grant.Error](err); ok {
+		return p.backend + ": " + own.Error() + "."
+	}
+	if own, ok := errors.AsType[*redirectError](err); ok {
 		return p.backend + ": " + own.Error() + "."
 	}
 	return "The log of the gateway has the reason."

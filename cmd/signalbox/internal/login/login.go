@@ -26,6 +26,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -181,7 +182,7 @@ func (s *signIn) listen(ctx context.Context) (net.Listener, string, error) {
 	}
 	l, uri, err := listen(ctx, s.oauth, registered)
 	if err != nil && s.flags.noBrowser && s.oauth.CallbackPort != 0 {
-		return nil, redirectURI(s.oauth), nil
+		return nil, access.RedirectURI(s.oauth, s.oauth.CallbackPort), nil
 	}
 	return l, uri, err
 }
