@@ -131,10 +131,18 @@ func (v *view) policyItems() map[*catalog.Entry]policyItem {
 	items := make(map[*catalog.Entry]policyItem)
 	for k := range catalog.NumKinds {
 		for e := range v.catalog.Entries(k) {
-			items[e] = policyItem{policy.NewItem(policyKind(k), e.BackendName, e.Name, e.Own, e.JSON()), len(items)}
+			items[e] = policyItem{v.policyItem(k, e), len(items)}
 		}
 	}
 	return items
+}
+
+// policyItem returns an item of the catalog as rules see it.
+func (v *view) policyItem(k catalog.Kind, e *catalog.Entry) *policy.Item {
+	if b, ok := v.backendOf(e); ok && b.isGate(v, e) {
+		return policy.NewGate(e.BackendName, b.srv.NamePrefix(), e.Name, e.Own, e.JSON())
+	}
+	return policy.NewItem(policyKind(k), e.BackendName, e.Name, e.Own, e.JSON())
 }
 
 func policyKind(k catalog.Kind) string {

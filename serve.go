@@ -324,6 +324,8 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		var why string
 		o := v.offered[i]
 		switch {
+		case b.needsGate(o) && v.class != nil && !v.class.backends[b.Name()]:
+			continue // nothing of it is for the caller
 		case !o.Known():
 			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:

@@ -132,7 +132,7 @@ func (p *Policy) List(s *Subject, it *Item) Verdict {
 		v, _ := p.evaluate(&p.rules[i], in)
 		values = append(values, v)
 	}
-	d := p.combine(s, values)
+	d := p.forTools(s, it, p.combine(s, values))
 	v := Verdict{Decision: d, method: Method(it.kind)}
 	if d.Effect == Open {
 		v.values = slices.Clone(values)
@@ -166,7 +166,7 @@ func (p *Policy) Decide(s *Subject, it *Item, call *Call, known *Verdict) Decisi
 		}
 		values = append(values, v)
 	}
-	return p.combine(s, values)
+	return p.forTools(s, it, p.combine(s, values))
 }
 
 // combine returns the outcome of the rules. It is Open if some are unknown and matter.
@@ -229,7 +229,7 @@ func (s *Subject) appendLacking(to, scopes []string) []string {
 
 // evaluate returns the value of a rule, and the error if it failed.
 func (p *Policy) evaluate(r *rule, in *input) (Value, error) {
-	v := matchAny(r.on, in.item, in.uriText, in.unknown&readsURI == 0)
+	v := in.matches(r)
 	var failed error
 	for i := range r.terms {
 		if v == False {
@@ -381,6 +381,14 @@ func (in *input) readArgs() bool {
 	return in.args != nil
 }
 
+// matches returns whether one of the patterns of a rule matches what the input is about.
+func (in *input) matches(r *rule) Value {
+	if in.unknown == readsTools {
+		return matchTools(r, in.item)
+	}
+	return matchAny(r.on, in.item, in.uriText, in.unknown&readsURI == 0)
+}
+
 // isSmall reports whether all that an expression can read is small.
 func (in *input) isSmall() bool {
 	return in.subject.small && in.item.small && len(in.uriText) <= small && len(in.raw) <= small
@@ -403,6 +411,8 @@ func (in *input) UnknownAttributePatterns() []*cel.AttributePatternType {
 		return unknownURI
 	case readsArgs | readsURI:
 		return unknownBoth
+	case readsTools:
+		return unknownTools()
 	default:
 		return nil
 	}

@@ -28,6 +28,9 @@ type Item struct {
 	annotations, tags                   ref.Val
 	invalid                             reads // readsAnnotations, readsTags
 	small                               bool  // all of it; see small
+
+	isGate bool   // see NewGate
+	prefix string // of the tools that it takes the place of
 }
 
 // NewItem returns the item of a backend, by the name that clients use and the backend's own.
