@@ -147,6 +147,8 @@ type userCredentials struct {
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
 	unlisted atomic.Pointer[unlisted]  // why the lists could not be fetched, or nil
 
+	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
+
 	mu     sync.Mutex
 	closed bool
 	source *grant.Source
@@ -227,10 +229,30 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	}
 	own := c.asUser(req)
 	sent, err := source.For(ctx, own)
+	if err == nil && sent.Header == nil {
+		err = c.refusedBefore(ctx, source, own)
+	}
 	if !c.isSingle && c.oauth.Lists == config.ListsShared {
 		c.noteLister(req, own, err)
 	}
 	return sent, c.explain(err)
+}
+
+// barePause is the time between two requests without a token to a backend that has refused one. In
+// between, attempts only look whether a user has signed in, also in another process.
+const barePause = 10 * time.Minute
+
+// refusedBefore returns the *grant.Missing of a request that would be sent without a token, and was
+// refused lately.
+func (c *userCredentials) refusedBefore(ctx context.Context, source *grant.Source, own *mcp.Request) error {
+	at := c.refusedBare.Load()
+	if at == nil || time.Since(*at) >= barePause {
+		return nil
+	}
+	if !c.isSingle && own.Principal == "" {
+		return &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn}
+	}
+	return source.Check(ctx, own.Principal)
 }
 
 // noteLister has the shared lists requested as the user of a request if there is no other user, as
@@ -263,6 +285,10 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 	source, err := c.grants()
 	if err != nil {
 		return err
+	}
+	if sent.Header == nil && r.Status == http.StatusUnauthorized && isForLists(req.Method) {
+		now := time.Now()
+		c.refusedBare.Store(&now)
 	}
 	own := c.asUser(req)
 	err = source.Refused(ctx, own, sent, r)
@@ -327,7 +353,7 @@ func (c *userCredentials) status() *OAuthStatus {
 	return s
 }
 
-func (c *userCredentials) retry() {}
+func (c *userCredentials) retry() { c.refusedBare.Store(nil) }
 
 func (c *userCredentials) close() {
 	c.mu.Lock()
