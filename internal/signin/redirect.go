@@ -39,7 +39,7 @@ func (d *Desk) redirectURI(ctx context.Context, p *pending) (string, error) {
 	}
 	for _, uri := range registered {
 		u, err := url.Parse(uri)
-		if err != nil || u.Path != PathCallback || u.RawQuery != "" || !isLocal || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "127.0.0.1" {
+		if err != nil || u.RawQuery != "" || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "127.0.0.1" {
 			continue
 		}
 		if d.receive(ctx, p, uri) == nil {
