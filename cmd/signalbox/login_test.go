@@ -70,9 +70,11 @@ func proceed(address string) error {
 	if err != nil {
 		return err
 	}
-	person := &http.Client{Jar: jar, Timeout: 10 * time.Second}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	person := &http.Client{Jar: jar}
 	request := func(method, to string) (string, *url.URL, error) {
-		req, err := http.NewRequest(method, to, http.NoBody) //nolint:noctx // the client has a timeout
+		req, err := http.NewRequestWithContext(ctx, method, to, http.NoBody)
 		if err != nil {
 			return "", nil, err
 		}
@@ -86,13 +88,17 @@ func proceed(address string) error {
 		return string(text), resp.Request.URL, err
 	}
 	page, at, err := request(http.MethodGet, address)
-	if err != nil || strings.Contains(page, "password") || at.RawQuery != "" {
-		return fmt.Errorf("%w at %s: %s", err, at, page)
+	switch {
+	case err != nil:
+		return err
+	case strings.Contains(page, "password") || at.RawQuery != "":
+		return fmt.Errorf("the page asks who the user is, or has a ticket in its address: %s: %s", at, page)
 	}
-	if page, at, err = request(http.MethodPost, at.String()); err != nil || !strings.Contains(page, "You are signed in") {
-		return fmt.Errorf("%w at %s: %s", err, at, page)
+	page, at, err = request(http.MethodPost, at.String())
+	if err == nil && !strings.Contains(page, "You are signed in") {
+		err = fmt.Errorf("%s: %s", at, page)
 	}
-	return nil
+	return err
 }
 
 // signInKey is the key of a script's servers that require a sign-in.
