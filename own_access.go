@@ -140,7 +140,7 @@ func (o ownAccess) list(w http.ResponseWriter, r *http.Request) {
 		}
 		list = append(list, own...)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"credentials": list})
+	writeJSON(w, map[string]any{"credentials": list})
 }
 
 // serve serves a request about one backend.
@@ -196,7 +196,7 @@ func (o ownAccess) signIn(w http.ResponseWriter, r *http.Request, users *userCre
 	case err != nil:
 		o.fail(w, r, users.srv.Name, err)
 	default:
-		writeJSON(w, http.StatusOK, signInState{State: string(signin.StateOpen), ID: begun.ID, URL: begun.URL, Refusals: begun.Refusals})
+		writeJSON(w, signInState{State: string(signin.StateOpen), ID: begun.ID, URL: begun.URL, Refusals: begun.Refusals})
 	}
 }
 
@@ -212,7 +212,7 @@ func (o ownAccess) await(w http.ResponseWriter, r *http.Request, users *userCred
 		o.done(w, r, users)
 		return
 	}
-	writeJSON(w, http.StatusOK, signInState{State: string(state)})
+	writeJSON(w, signInState{State: string(state)})
 }
 
 // done answers that the caller is signed in.
@@ -226,7 +226,7 @@ func (o ownAccess) done(w http.ResponseWriter, r *http.Request, users *userCrede
 	if len(own) > 0 { // else it could not be saved, and is used all the same
 		s.Credential = &own[0]
 	}
-	writeJSON(w, http.StatusOK, s)
+	writeJSON(w, s)
 }
 
 // signedOut is the answer to a sign-out.
@@ -261,7 +261,7 @@ func (o ownAccess) signOut(w http.ResponseWriter, r *http.Request, name string, 
 		}
 	}
 	out.Failure = strings.Join(failures, "; ")
-	writeJSON(w, http.StatusOK, out)
+	writeJSON(w, out)
 }
 
 // parts returns the errors that are joined in err.
@@ -284,7 +284,7 @@ func (o ownAccess) fail(w http.ResponseWriter, r *http.Request, name string, err
 }
 
 // writeJSON answers with a value.
-func writeJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		writeText(w, http.StatusInternalServerError, "cannot encode the response")
@@ -293,7 +293,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
 	_, _ = w.Write(append(raw, '\n')) // the client has disconnected
 }
 
