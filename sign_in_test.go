@@ -31,6 +31,7 @@ type signInPeers struct {
 	registered, asked, issued atomic.Int64
 	response                  atomic.Pointer[func(url.Values)] // changes the authorization response
 	foreign                   atomic.Pointer[string]           // an Authorization header that is not the user's
+	redirect                  atomic.Pointer[string]           // the redirect URI of the last token
 	revoked                   atomic.Bool
 	folder                    string            // of the states of the gateways
 	codes                     map[string]string // the principal's choice, by code
@@ -80,6 +81,8 @@ func newSignInPeers(t *testing.T) *signInPeers {
 			return
 		}
 		p.issued.Add(1)
+		redirect := r.FormValue("redirect_uri")
+		p.redirect.Store(&redirect)
 		write(w, 200, map[string]any{"access_token": userToken, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "canary-refresh-token"})
 	})
 	p.issuer = httptest.NewServer(as)

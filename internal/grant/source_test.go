@@ -214,6 +214,34 @@ func TestRefusalPasses(t *testing.T) {
 	})
 }
 
+// A backend that requires scopes of an access that has them gets its 403 through: a sign-in would
+// change nothing.
+func TestNoStepUpForGrantedScopes(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		w.set(func() { w.scope = func(string) any { return "read write" } })
+		signIn(t, s, "ann")
+		ctx, req := t.Context(), requestOf(t, "ann")
+		sent, err := s.For(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := client.Refusal{Status: 403, Challenges: []string{`Bearer error="insufficient_scope", scope="write read"`}}
+		for range 3 {
+			err := s.Refused(ctx, req, sent, refused)
+			if own, ok := errors.AsType[*grant.Error](err); !ok || !strings.Contains(own.Error(), "has them") || !strings.Contains(own.Error(), `"write read"`) {
+				t.Errorf("error %v, want one with the scopes", err)
+			}
+		}
+		if kinds := w.events.kinds(); len(kinds) != 0 {
+			t.Errorf("events %v", kinds)
+		}
+		signIn(t, s, "ann") // meanwhile: the request is sent again
+		if err := s.Refused(ctx, req, sent, refused); err != nil {
+			t.Errorf("with another token: %v", err)
+		}
+	})
+}
+
 // Scopes that the backend requires are asked for with those that were granted, at most twice for an
 // item in ten minutes (identity attack 30).
 func TestStepUpOfUser(t *testing.T) {

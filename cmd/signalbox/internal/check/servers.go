@@ -159,9 +159,18 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	return f
 }
 
-// signInFix returns how to sign in at a server.
+// signInFix returns how to sign in at a server. With auth there is no access that this command may
+// use: each is that of one principal.
 func signInFix(cfg *config.Config, name string) string {
 	command := "signalbox login " + name
+	if !cfg.Auth.IsZero() {
+		full := cfg.Effective()
+		at := full.Listen
+		if full.PublicURL != "" {
+			at = full.PublicURL + full.Path
+		}
+		command += fmt.Sprintf(" --as PRINCIPAL; the access of a user is not tried here: for that, put the token of the user into %s, and run signalbox tools --url %s", target.TokenVariable, at)
+	}
 	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
 	if at < 0 {
 		return command
