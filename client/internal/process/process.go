@@ -149,7 +149,8 @@ type Child struct {
 	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
 	why      string        // why end was called, for the log; set by endOnce
 
-	killed atomic.Pointer[failure] // why the child was killed; nil if it was not
+	hurried atomic.Bool             // see Hurry
+	killed  atomic.Pointer[failure] // why the child was killed; nil if it was not
 }
 
 // Read reads from the child's standard output.
@@ -235,9 +236,9 @@ func exitText(cmd *exec.Cmd, err error) string {
 func (c *Child) End(why string) {
 	c.endOnce.Do(func() { c.why = why })
 	c.in.Close()
-	if !c.exitsWithin(c.Stop) {
+	if !c.exitsWithin(c.step()) {
 		terminateGroup(c.cmd.Process.Pid)
-		if !c.exitsWithin(c.Stop) && call.IsClosed(c.Hurried) {
+		if !c.exitsWithin(c.step()) && call.IsClosed(c.Hurried) {
 			call.Within(c.exited, min(c.Stop, hurryTime))
 		}
 	}
@@ -247,6 +248,21 @@ func (c *Child) End(why string) {
 	<-c.drained
 	c.launcher.guardian.forget(c.cmd.Process.Pid)
 	closeAll(c.out.file, c.err.file)
+}
+
+// Hurry makes End short: the client that the process serves is gone.
+func (c *Child) Hurry() { c.hurried.Store(true) }
+
+// hurriedStep bounds each step of a short end. Both, and what comes before them, are well
+// below the two seconds within which the processes of a client that was killed end.
+const hurriedStep = 500 * time.Millisecond
+
+// step returns how long a process may take at each step of its end.
+func (c *Child) step() time.Duration {
+	if c.hurried.Load() {
+		return min(c.Stop, hurriedStep)
+	}
+	return c.Stop
 }
 
 // hurryTime is how long a process may take to terminate if the client must close at
