@@ -111,13 +111,20 @@ func NewPipe(s *call.Setup, remote Remote, slot *Slot) *Pipe {
 	return p
 }
 
-// Answered returns when the remote end wrote something for the first time, or the zero
-// time if it has not.
-func (p *Pipe) Answered() time.Time {
+// Opening returns how the process at the remote end became ready, which it is now.
+func (p *Pipe) Opening() call.Opening {
+	o := call.Opening{Start: p.Launched, Ready: time.Now()}
 	if at := p.answered.Load(); at != nil {
-		return *at
+		o.Responded = *at
 	}
-	return time.Time{}
+	if r, ok := p.remote.(interface{ Installing() time.Duration }); ok {
+		if d := r.Installing(); d > 0 {
+			o.Began = p.Launched.Add(d)
+		}
+	}
+	kept := o
+	p.Opened.Store(&kept)
+	return o
 }
 
 // Attach replaces the handlers.
