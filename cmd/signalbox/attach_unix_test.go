@@ -50,7 +50,7 @@ func newAttachSite(t *testing.T, servers string) *attachSite {
 	s := &attachSite{t: t, dir: t.TempDir(), env: commandtest.New(t, "")}
 	s.env.LookupEnv = func(name string) (string, bool) { return state, name == commandtest.StateVariable }
 	s.file, s.starts = filepath.Join(s.dir, "signalbox.yaml"), filepath.Join(s.dir, "starts")
-	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
+	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", strconv.Quote(s.starts)))
 	t.Cleanup(func() {
 		// One that the test has killed may be about to end.
 		pids, _ := s.find(context.WithoutCancel(t.Context()))
@@ -81,7 +81,7 @@ func (s *attachSite) find(ctx context.Context) (pids []int, err error) {
 	return pids, err
 }
 
-// servers returns the process ids of all servers that have been started.
+// servers returns the process ids of all servers that have been started, if any.
 func (s *attachSite) servers() []int {
 	s.t.Helper()
 	text, err := os.ReadFile(s.starts)
@@ -314,13 +314,16 @@ func (c *attachedClient) process() int {
 func TestAttachedProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"g", "ag", "ga", "cg", "gc", "cag", "acg", "cga", "gca", "agc", "gac"} {
-		t.Run(strings.NewReplacer("c", " client", "a", " attach", "g", " gateway").Replace(order), func(t *testing.T) {
+		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS, stubborn]}\n")
 			c := s.attach()
 			c.handshake(`{"roots":{}}`)
 			c.call("kid__grow")
-			gateways := s.gateways()
+			gateways, servers := s.gateways(), s.servers()
+			if len(servers) == 0 || len(gateways) != 1 {
+				t.Fatalf("processes %d of servers, and %d of gateways", servers, gateways)
+			}
 			for _, what := range order {
 				switch what {
 				case 'c':
