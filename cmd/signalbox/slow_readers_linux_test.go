@@ -358,12 +358,13 @@ func TestSlowLineGetsItsAnswer(t *testing.T) {
 	for range 8 {
 		idle = append(idle, g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large")))
 	}
-	got := 0
+	got, last := 0, ""
 	for buf := make([]byte, 64<<10); got < largeText; {
 		n, err := c.Read(buf)
 		if err != nil {
-			t.Fatalf("after %d bytes: %v", got, err)
+			t.Fatalf("after %d bytes: %v; the last are %q", got, err, last)
 		}
+		last = strings.Clone(string(buf[max(0, n-1<<10):n]))
 		got += n
 	}
 	for _, other := range idle {
