@@ -116,8 +116,8 @@ func answerLarge(line []byte, results map[string]string) bool {
 // tool "grow" adds the tool "grown", then "grown-more", and returns its process, and it has the tool "ask" for clients
 // that support elicitation. A call of "ask" with a progress token is reported as begun, and
 // never ends. It appends a line to the file that is its argument. With "stubborn" as another
-// argument it ends only if it is killed, and starts a program, the process of which it appends
-// to a second file.
+// argument it ends only if it is killed, and starts a program, and appends its process to a
+// second file.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -21,7 +21,7 @@ import (
 // would have.
 //
 // It reports false unless npx would do exactly that: for a package with an exact version in
-// its cache, the file of which is a script of node, and no options but --yes. The folders of
+// its cache, with a script of node as its program, and no options but --yes. The folders of
 // the cache are those of npm from version 7 on.
 func Direct(command string, args []string, getenv func(string) string) (program string, direct []string, ok bool) {
 	p, ok := Find(command, args)

@@ -13,8 +13,8 @@ import (
 const tick = 10 * time.Millisecond
 
 // programBegan returns how long after its own start the leader of a group started a program:
-// its first process that is no shell, or the first of that shell. It returns zero if there
-// is none.
+// its first process that is no shell, or the first of that shell. It returns zero without
+// one.
 func programBegan(leader int) time.Duration {
 	var group []stat
 	for s := range allStats {
