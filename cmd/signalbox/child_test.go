@@ -186,7 +186,7 @@ const startedSuffix = ".started"
 // processes to a file.
 func beStubborn(file string) {
 	signal.Ignore(syscall.SIGTERM)
-	started := exec.Command("sleep", "60") //nolint:noctx // it is to be killed
+	started := exec.Command("sleep", "60")
 	err := started.Start()
 	var f *os.File
 	if err == nil {
