@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
 
@@ -91,7 +92,9 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, st
 	started := time.Now()
 	b := awaitServer(ctx, gw)
 	if b.State == "live" {
-		add(liveFinding(ctx, gw, &b, time.Since(started)))
+		live := liveFinding(ctx, gw, &b, time.Since(started))
+		live.addStart(&srv, b.LastStart)
+		add(live)
 		if b.OtherOutput != "" {
 			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
 		}
@@ -157,6 +160,16 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	}
 	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
 	return f
+}
+
+// addStart adds where the time of the start went.
+func (f *Finding) addStart(srv *config.Backend, parts *signalbox.ProcessStart) {
+	f.Start = parts
+	if parts == nil || parts.Install == 0 || f.Result != OK {
+		return
+	}
+	p, _ := runner.Find(srv.Command, srv.Args)
+	f.Text += fmt.Sprintf(" (%s %.1f s, %s %.1f s)", p.Runner, parts.Install/1000, p.Kind.Program(), parts.Program/1000)
 }
 
 // signInFix returns how to sign in at a server. With auth there is no access that this command may
