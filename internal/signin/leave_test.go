@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -132,6 +133,39 @@ func TestResponseCountsOnce(t *testing.T) {
 		all.Wait()
 		if n := taken.Load(); n != 1 {
 			t.Errorf("%d responses were taken", n)
+		}
+	})
+}
+
+// With too many sign-ins under way, a request ends with 429 (identity attack 37).
+func TestTooManySignIns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		defer f.close()
+		ctx, leave := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for i := range MaxPerPrincipal {
+			p, err := f.begin("ann", fmt.Sprint("b", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting.Go(func() { f.desk.wait(ctx, p, time.Minute, func() {}) })
+		}
+		synctest.Wait()
+		h := Handler{Desk: f.desk, Source: f.source, Backend: "crm", Rounds: 8, Next: mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			return nil, &grant.Missing{Backend: "crm", Principal: "ann"}
+		})}
+		req := accepted(t, "none")
+		req.Resumed = nil
+		_, err := h.Serve(t.Context(), req, nil)
+		denied, ok := errors.AsType[*mcp.Denied](err)
+		if !ok || denied.Status != http.StatusTooManyRequests || denied.RetryAfter <= 0 || denied.Err.Code != mcp.CodeLimit {
+			t.Errorf("got %+v", err)
+		}
+		leave()
+		waiting.Wait()
+		if _, err := h.Serve(t.Context(), req, nil); err != nil {
+			t.Errorf("when there is room: %v", err)
 		}
 	})
 }
