@@ -30,7 +30,7 @@ func TestListsOfManyConnections(t *testing.T) {
 					seen, asked := map[string]bool{}, 0
 					for i := range connections {
 						sender := gatewaytest.WithToken(names[i%len(names)])
-						got := ""
+						var got string
 						if i%2 == 0 {
 							got = g.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), g.Legacy(sender)).Body
 						} else {

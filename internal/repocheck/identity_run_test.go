@@ -26,13 +26,14 @@ const (
 )
 
 // TestIdentityMutations requires the tests of the list to pass, and each to fail with its mutation
-// of the product.
+// of the product. It takes minutes, and runs only if -identity is set.
 //
 // All mutations are compiled into each test program, and the environment selects one: the
 // programs are built once.
 func TestIdentityMutations(t *testing.T) {
+	t.Parallel()
 	if *identityRun == "" {
-		t.Skip("it takes minutes; -identity=.* runs it")
+		return
 	}
 	match, err := regexp.Compile("^(?:" + *identityRun + ")$")
 	if err != nil {
@@ -47,66 +48,89 @@ func TestIdentityMutations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := make(map[string][]string) // the tests of a folder
+	type pair struct {
+		mutation string
+		by       namedTest
+	}
+	ids := make(map[pair][]string) // the entries that the run is for
 	for _, e := range all {
 		for _, m := range e.mutations {
-			if match.MatchString(e.id) && !slices.Contains(named[m.by.folder], m.by.name) {
-				named[m.by.folder] = append(named[m.by.folder], m.by.name)
+			if match.MatchString(e.id) {
+				ids[pair{m.name, m.by}] = append(ids[pair{m.name, m.by}], e.id)
 			}
 		}
 	}
+	programs := make(map[string]*identityProgram) // by the folders of their packages
 	places := make(chan struct{}, identityAtOnce)
-	programs := make(map[string]string)
-	for pkg := range named {
-		programs[pkg] = filepath.Join(folder, strings.ReplaceAll(pkg, "/", "-")+".test")
-		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", programs[pkg], "./"+pkg) //nolint:gosec // a folder of the list
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, text)
+	for run := range ids {
+		p := programs[run.by.folder]
+		if p == nil {
+			p = &identityProgram{folder: run.by.folder, places: places}
+			p.path = filepath.Join(folder, strings.ReplaceAll(p.folder, "/", "-")+".test")
+			p.build(t, overlay)
+			programs[run.by.folder] = p
+		}
+		if !slices.Contains(p.tests, run.by.name) {
+			p.tests = append(p.tests, run.by.name)
 		}
 	}
-	run := func(t *testing.T, broken, pkg string, tests ...string) (string, error) {
-		places <- struct{}{}
-		defer func() { <-places }()
-		ctx, cancel := context.WithTimeout(t.Context(), identityTimeout)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, programs[pkg], "-test.short", "-test.timeout=1m", "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$") //nolint:gosec // built above
-		cmd.Dir, cmd.Env = pkg, append(os.Environ(), mutant.Variable+"="+broken)
-		text, err := cmd.CombinedOutput()
-		return string(text), err
-	}
-	for pkg, tests := range named {
-		t.Run("unbroken "+pkg, func(t *testing.T) {
+	for _, p := range programs {
+		t.Run("unbroken "+p.folder, func(t *testing.T) {
 			t.Parallel()
-			text, err := run(t, "", pkg, tests...)
+			text, err := p.run(t, "", p.tests...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			for _, name := range tests {
+			for _, name := range p.tests {
 				if !strings.Contains(text, "--- PASS: "+name+" ") {
-					t.Errorf("%s is skipped", name)
+					t.Errorf("%s did not run", name)
 				}
 			}
 		})
 	}
-	for _, e := range all {
-		if !match.MatchString(e.id) {
-			continue
-		}
-		for _, m := range e.mutations {
-			t.Run(e.id+" "+m.name+" "+m.by.String(), func(t *testing.T) {
-				t.Parallel()
-				text, err := run(t, m.name, m.by.folder, m.by.name)
-				switch {
-				case err == nil:
-					t.Errorf("it passes with this mutation: %+v", m.changes)
-				case !strings.Contains(text, "--- FAIL: "+m.by.name+" "), strings.Contains(text, "panic: test timed out"):
-					t.Errorf("it does not fail by itself: %v\n%s", err, text)
-				}
-				t.Log(firstReport(text))
-			})
-		}
+	for run, of := range ids {
+		t.Run(strings.Join(of, ",")+" "+run.mutation+" "+run.by.String(), func(t *testing.T) {
+			t.Parallel()
+			text, err := programs[run.by.folder].run(t, run.mutation, run.by.name)
+			switch {
+			case err == nil:
+				t.Error("it passes with this mutation")
+			case !strings.Contains(text, "--- FAIL: "+run.by.name+" "), strings.Contains(text, "panic: test timed out"):
+				t.Errorf("it does not fail by itself: %v\n%s", err, text)
+			}
+			t.Log(firstReport(text))
+		})
 	}
+}
+
+// identityProgram is the test program of a package, with all mutations.
+type identityProgram struct {
+	folder string // of the package
+	path   string
+	tests  []string
+	places chan struct{}
+}
+
+func (p *identityProgram) build(t *testing.T, overlay string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", p.path, "./"+p.folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+// run runs tests with a mutation, or with none if that is "".
+func (p *identityProgram) run(t *testing.T, mutation string, tests ...string) (output string, err error) {
+	t.Helper()
+	p.places <- struct{}{}
+	defer func() { <-p.places }()
+	ctx, cancel := context.WithTimeout(t.Context(), identityTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.path, "-test.short", "-test.timeout=1m", "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")
+	cmd.Dir, cmd.Env = p.folder, append(os.Environ(), mutant.Variable+"="+mutation)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
 }
 
 // firstReport returns the first line that a failed test has reported.

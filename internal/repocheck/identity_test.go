@@ -93,86 +93,111 @@ var (
 )
 
 func parseIdentityEntry(block string) (identityEntry, error) {
-	var e identityEntry
 	head, rest, _ := strings.Cut(block, "\n")
 	m := identityHead.FindStringSubmatch(head)
 	if m == nil {
-		return e, fmt.Errorf("%q has not the form: # ID: title", head)
+		return identityEntry{}, fmt.Errorf("%q has not the form: # ID: title", head)
 	}
-	e.id, e.title = m[1], m[2]
-	var was, is []string
-	end := func() error { // of a change
-		if len(was)+len(is) == 0 {
-			return nil
-		}
-		if len(e.mutations) == 0 || len(was) == 0 {
-			return fmt.Errorf("%s: a mutation needs a file, and lines that it replaces", e.id)
-		}
-		changes := e.mutations[len(e.mutations)-1].changes
-		last := &changes[len(changes)-1]
-		last.Old, last.New = strings.Join(was, "\n"), strings.Join(is, "\n")
-		was, is = nil, nil
-		return nil
-	}
-	begin := func(name, file, folder, test string) error {
-		err := end()
-		m := identityMutation{name: name, by: namedTest{folder, test}}
-		if test == "" && len(e.tests) > 0 {
-			m.by = e.tests[0]
-		}
-		if !slices.Contains(e.tests, m.by) {
-			err = errors.Join(err, fmt.Errorf("%s: %s is not among its tests", e.id, m.by))
-		}
-		if file != "" {
-			m.changes = []mutant.Switch{{Name: name, Change: mutant.Change{File: file}}}
-		}
-		e.mutations = append(e.mutations, m)
-		return err
-	}
-	more := func(file string) error {
-		err := end()
-		last := &e.mutations[len(e.mutations)-1]
-		last.changes = append(last.changes, mutant.Switch{Name: last.name, Change: mutant.Change{File: file}})
-		return err
-	}
+	p := identityParser{entry: identityEntry{id: m[1], title: m[2]}}
 	for line := range strings.SplitSeq(rest, "\n") {
-		var err error
-		if m := identityTest.FindStringSubmatch(line); m != nil && m[1] == "test" {
-			e.tests = append(e.tests, namedTest{m[2], m[3]})
-		} else if m != nil {
-			e.judges = append(e.judges, namedTest{m[2], m[3]})
-		} else if m := identityFile.FindStringSubmatch(line); m != nil {
-			name := e.id
-			if len(e.mutations) > 0 {
-				name += "." + strconv.Itoa(len(e.mutations)+1)
-			}
-			err = begin(name, m[1], m[2], m[3])
-		} else if m := identityMore.FindStringSubmatch(line); m != nil && len(e.mutations) > 0 {
-			err = more(m[1])
-		} else if m := identityShared.FindStringSubmatch(line); m != nil {
-			err = begin(m[1], "", m[2], m[3])
-		} else if text, ok := strings.CutPrefix(line, "-"); ok {
-			if len(is) > 0 { // another piece of the file
-				changes := e.mutations[len(e.mutations)-1].changes
-				err = more(changes[len(changes)-1].File)
-			}
-			was = append(was, text)
-		} else if text, ok := strings.CutPrefix(line, "+"); ok {
-			is = append(is, text)
-		} else {
-			err = fmt.Errorf("%s: an entry has no such line: %q", e.id, line)
-		}
-		if err != nil {
-			return e, err
+		if err := p.line(line); err != nil {
+			return p.entry, fmt.Errorf("%s: %w", p.entry.id, err)
 		}
 	}
-	if err := end(); err != nil {
-		return e, err
+	e := p.entry
+	if err := p.end(); err != nil {
+		return e, fmt.Errorf("%s: %w", e.id, err)
 	}
 	if len(e.tests) == 0 || len(e.mutations) == 0 && len(e.judges) == 0 {
 		return e, fmt.Errorf("%s needs a test, and a mutation or a judge", e.id)
 	}
 	return e, nil
+}
+
+// identityParser parses one entry.
+type identityParser struct {
+	entry   identityEntry
+	was, is []string // the lines of the current change
+}
+
+func (p *identityParser) line(line string) error {
+	e := &p.entry
+	if m := identityTest.FindStringSubmatch(line); m != nil {
+		named := namedTest{m[2], m[3]}
+		if m[1] == "judge" {
+			e.judges = append(e.judges, named)
+		} else {
+			e.tests = append(e.tests, named)
+		}
+		return nil
+	}
+	if m := identityFile.FindStringSubmatch(line); m != nil {
+		name := e.id
+		if len(e.mutations) > 0 {
+			name += "." + strconv.Itoa(len(e.mutations)+1)
+		}
+		return p.begin(name, m[1], m[2], m[3])
+	}
+	if m := identityMore.FindStringSubmatch(line); m != nil && len(e.mutations) > 0 {
+		return p.more(m[1])
+	}
+	if m := identityShared.FindStringSubmatch(line); m != nil {
+		return p.begin(m[1], "", m[2], m[3])
+	}
+	switch {
+	case strings.HasPrefix(line, "-"):
+		defer func() { p.was = append(p.was, line[1:]) }()
+		if len(p.is) > 0 { // another piece of the file
+			changes := e.mutations[len(e.mutations)-1].changes
+			return p.more(changes[len(changes)-1].File)
+		}
+	case strings.HasPrefix(line, "+") && len(e.mutations) > 0:
+		p.is = append(p.is, line[1:])
+	default:
+		return fmt.Errorf("an entry has no such line here: %q", line)
+	}
+	return nil
+}
+
+// begin begins a mutation. Without a file it is that of another entry.
+func (p *identityParser) begin(name, file, folder, test string) error {
+	err := p.end()
+	m := identityMutation{name: name, by: namedTest{folder, test}}
+	if test == "" && len(p.entry.tests) > 0 {
+		m.by = p.entry.tests[0]
+	}
+	if !slices.Contains(p.entry.tests, m.by) {
+		err = errors.Join(err, fmt.Errorf("%s is not among its tests", m.by))
+	}
+	if file != "" {
+		m.changes = []mutant.Switch{{Name: name, Change: mutant.Change{File: file}}}
+	}
+	p.entry.mutations = append(p.entry.mutations, m)
+	return err
+}
+
+// more begins another change of the current mutation.
+func (p *identityParser) more(file string) error {
+	err := p.end()
+	last := &p.entry.mutations[len(p.entry.mutations)-1]
+	last.changes = append(last.changes, mutant.Switch{Name: last.name, Change: mutant.Change{File: file}})
+	return err
+}
+
+// end ends the current change, if there is one.
+func (p *identityParser) end() error {
+	if len(p.was)+len(p.is) == 0 {
+		return nil
+	}
+	all := p.entry.mutations
+	if len(all) == 0 || len(all[len(all)-1].changes) == 0 || len(p.was) == 0 {
+		return errors.New("a change needs a file, and lines that it replaces")
+	}
+	changes := all[len(all)-1].changes
+	last := &changes[len(changes)-1]
+	last.Old, last.New = strings.Join(p.was, "\n"), strings.Join(p.is, "\n")
+	p.was, p.is = nil, nil
+	return nil
 }
 
 // identityBreaches finds ids without an entry, and tests that do not exist.
@@ -186,11 +211,12 @@ func identityBreaches(list []identityEntry, ids []string, files []sourceFile) []
 	}
 	exists := make(map[namedTest]string)
 	for _, f := range files {
-		if f.isTest() {
-			for _, d := range f.syntax.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && testFunction.MatchString(fn.Name.Name) && isBuilt(f) {
-					exists[namedTest{f.pkg(), fn.Name.Name}] = f.module
-				}
+		if !f.isTest() || !isBuilt(f) {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && testFunction.MatchString(fn.Name.Name) {
+				exists[namedTest{f.pkg(), fn.Name.Name}] = f.module
 			}
 		}
 	}
