@@ -269,7 +269,7 @@ func TestNoSignInForWhatIsRefused(t *testing.T) {
 	retried(t, g.Gateway, "down")
 	const ann, bob = "canary-token-of-t_ann", "canary-token-of-t_bob"
 	for _, tt := range []struct{ name, token, more, want string }{
-		{"a hidden tool", bob, "", `"outcome":"not_dispatched"`},
+		{"a hidden tool", bob, "", "unknown tool"},
 		{"refused arguments", ann, `,"arguments":{"a":1}`, "policy not-one does not allow these arguments"},
 	} {
 		if res := g.call(tt.token, "tools/call", "crm__sign_in", withURL, tt.more); !strings.Contains(res, tt.want) || strings.Contains(res, "/signin/") || strings.Contains(res, "input_required") {
