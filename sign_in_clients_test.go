@@ -67,8 +67,8 @@ func read(t *testing.T, resp *http.Response) string {
 
 const gateCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"crm__sign_in","arguments":{}}}`
 
-// told calls the tool to sign in, and returns the first message that it gets.
-func (c *sessionClient) told() string {
+// notice calls the tool to sign in, and returns the first message that it gets.
+func (c *sessionClient) notice() string {
 	c.g.t.Helper()
 	resp := c.post(c.g.t.Context(), gateCall)
 	defer resp.Body.Close()
@@ -117,9 +117,9 @@ func TestSignInOfClientsOfThreeRevisions(t *testing.T) {
 	const ann = "canary-token-of-t_ann"
 	oldest, older := g.session(ann, "2025-06-18", withURL), g.session(ann, "2025-11-25", withURL)
 	page, state := g.begun(ann)
-	text := oldest.told()
+	text := oldest.notice()
 	if pageURL.FindString(text) != page || !strings.Contains(text, `"isError":true`) || strings.Contains(text, "elicitation") {
-		t.Errorf("2025-06-18 is told: %s", text)
+		t.Errorf("2025-06-18 has got: %s", text)
 	}
 	question, rest := older.asked("accept")
 	if pageURL.FindString(question) != page || !strings.Contains(question, `"mode":"url"`) {
@@ -153,7 +153,7 @@ func TestSignInOfClientsOfThreeRevisions(t *testing.T) {
 	if completed != 1 {
 		t.Errorf("%d notifications of the end, want one to the client of 2025-11-25", completed)
 	}
-	if got := oldest.told(); !strings.Contains(got, "You are signed in to crm") {
+	if got := oldest.notice(); !strings.Contains(got, "You are signed in to crm") {
 		t.Errorf("2025-06-18 goes on: %s", got)
 	}
 	if p.asked.Load() != 1 || p.issued.Load() != 1 {
@@ -201,7 +201,7 @@ func TestClientLeavesDuringSignIn(t *testing.T) {
 	}
 }
 
-// A client that declines is told at once what to do later, and the page stays (identity attack 35).
+// A client that declines gets a text at once that explains what to do later, and the page stays (identity attack 35).
 func TestSignInIsDeclined(t *testing.T) {
 	p := newSignInPeers(t)
 	g := p.open(withTokens)
@@ -214,10 +214,10 @@ func TestSignInIsDeclined(t *testing.T) {
 			t.Errorf("%s: %s", action, res)
 		}
 		_, rest := g.session(ann, "2025-11-25", withURL).asked(action)
-		told, err := io.ReadAll(rest)
+		notice, err := io.ReadAll(rest)
 		rest.Close()
-		if err != nil || !strings.Contains(string(told), `"isError":true`) || pageURL.FindString(string(told)) != page {
-			t.Errorf("%s in a session: %s, %v", action, told, err)
+		if err != nil || !strings.Contains(string(notice), `"isError":true`) || pageURL.FindString(string(notice)) != page {
+			t.Errorf("%s in a session: %s, %v", action, notice, err)
 		}
 		if _, state = g.begun(ann); state == "" {
 			t.Error("it is not asked again")

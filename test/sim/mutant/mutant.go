@@ -43,7 +43,7 @@ func Overlay(folder, file, text string) (overlay string, err error) {
 	return overlayOf(folder, map[string]string{file: text})
 }
 
-// overlayOf is Overlay for several files, some of which may not exist.
+// overlayOf is Overlay for several files. Some may not exist.
 func overlayOf(folder string, texts map[string]string) (overlay string, err error) {
 	replace := make(map[string]string)
 	for file, text := range texts {
