@@ -283,9 +283,11 @@ mcpServers: {b: {url: %q}}
 				}
 			}
 		}
-		inQuery := ask(t, "POST", at+"/mcp?access_token="+good, modernList, nil)
-		if inQuery.status != 401 || !strings.Contains(inQuery.header.Get("Www-Authenticate"), "resource_metadata=") {
-			t.Errorf("token in the query: %+v", inQuery)
+		for _, headers := range []map[string]string{nil, {"Authorization": "Bearer " + good, "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}} {
+			inQuery := ask(t, "POST", at+"/mcp?access_token="+good, modernList, headers)
+			if inQuery.status != 401 || !strings.Contains(inQuery.header.Get("Www-Authenticate"), "resource_metadata=") {
+				t.Errorf("token in the query: %+v", inQuery)
+			}
 		}
 		// A call that reaches the backend.
 		call := strings.Replace(modernList, "tools/list", "tools/call", 1)
