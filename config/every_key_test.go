@@ -102,6 +102,9 @@ func special() map[string][]string {
 		"auth.proxy.groups":                   {`"X-Forwarded-Groups"`},
 		"auth.issuers[].introspect":           {`{"clientId": "x", "clientSecret": "y"}`},
 		"auth.issuers[].introspect.clientKey": nil, // must be a key
+		"auth.browser":                        nil, // requires an issuer
+		"auth.browser.issuer":                 {`"x"`},
+		"auth.browser.clientKey":              nil, // must be a key
 
 		"policy.rules[].name":  {`"x"`, `"a.b_c-1"`},
 		"policy.rules[].allow": {`"true"`, `"args.x == 1"`},
@@ -182,6 +185,14 @@ func document(path, value string) string {
 			}
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"proxy": {%s%q: %s}}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.browser."):
+		key, beside := strings.TrimPrefix(path, "auth.browser."), ""
+		for name, value := range map[string]string{"issuer": `"x"`, "clientId": `"x"`} {
+			if name != key {
+				beside += fmt.Sprintf("%q: %s, ", name, value)
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{"name": "x", "issuer": "https://x"}], "browser": {%s%q: %s}}}`, beside, key, value)
 	case strings.HasPrefix(path, "auth.issuers[].introspect."):
 		key := strings.TrimPrefix(path, "auth.issuers[].introspect.")
 		beside := `"clientId": "x"`

@@ -133,6 +133,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, introspectKeys(), Introspect{})
 	sameNames(t, certificatesKeys(), Certificates{})
 	sameNames(t, proxyKeys(), AuthProxy{})
+	sameNames(t, browserKeys(), Browser{})
 	sameNames(t, tokenKeys(), Token{})
 	sameNames(t, quotaKeys(), Quota{})
 	sameNames(t, limitKeys(), Limits{})
