@@ -106,6 +106,7 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	if g.auth != nil {
 		g.wg.Go(func() { g.auth.Run(g.ctx) }) // ends with g.ctx; stop waits for it
 	}
+	g.runIDTokens()
 	return g, nil
 }
 

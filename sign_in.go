@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -31,7 +32,8 @@ import (
 
 // signIns are the sign-ins of users at the authorization servers of backends.
 type signIns struct {
-	desk *signin.Desk
+	desk     *signin.Desk
+	idTokens *oidc.Tokens // of auth.browser, or nil
 
 	once  sync.Once // opens the vault when a backend first needs it
 	vault *vault.Vault
@@ -61,6 +63,9 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 			}
 			return id.Principal, true
 		}
+	}
+	if err := g.useBrowser(&c, cfg); err != nil {
+		return nil, err
 	}
 	return signin.New(c)
 }
@@ -338,7 +343,7 @@ func (a admitted) isUsers() bool {
 	if !ok {
 		return false
 	}
-	_, ok = b.access.(*userCredentials)
+	_, ok = b.access.(signsIn)
 	return ok
 }
 
@@ -357,9 +362,9 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 // resumed, and for the tool to sign in.
 func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := item.backendOf(item.entry)
-	var users *userCredentials
+	var users signsIn
 	if ok {
-		users, ok = b.access.(*userCredentials)
+		users, ok = b.access.(signsIn)
 	}
 	if !ok {
 		return item.forward(ctx, field, req, caller)
@@ -368,7 +373,7 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 		_, res, err := item.forward(ctx, field, req, caller)
 		return res, err
 	}
-	if b.isGate(item.view, item.entry) {
+	if users, ok := users.(*userCredentials); ok && b.isGate(item.view, item.entry) {
 		next = func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return users.gate(ctx, req, b)
 		}
@@ -389,14 +394,11 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 			return again(ctx, req, caller)
 		}
 	}
-	source, err := users.grants()
+	h, err := users.dialog()
 	if err != nil {
 		return b, nil, err
 	}
-	h := signin.Handler{
-		Next: mcp.HandlerFunc(next), Desk: g.signIns.desk, Source: source, Backend: b.Name(),
-		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: item.cfg.Limits.Rounds,
-	}
+	h.Next, h.Desk, h.Backend, h.Rounds = mcp.HandlerFunc(next), g.signIns.desk, b.Name(), item.cfg.Limits.Rounds
 	res, err = h.Serve(ctx, req, caller)
 	return b, res, err
 }

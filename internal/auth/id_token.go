@@ -49,7 +49,7 @@ var errNoSuchIssuer = errors.New("there is no issuer of this name")
 
 // VerifyIDToken verifies an ID token that an issuer has sent to a client of the gateway (OpenID
 // Connect Core 1.0, section 3.1.3.7), and returns the principal, which is derived as that of an
-// access token, and when the ID token expires. It waits for the keys of the issuer, but not
+// access token, and when the ID token expires, without the skew. It waits for the keys of the issuer, but not
 // beyond ctx. The error is an [IDTokenError], that of ctx, or one about the keys.
 //
 // An ID token is no credential for requests: Authenticate refuses it.
@@ -85,7 +85,7 @@ func (c *Chain) VerifyIDToken(ctx context.Context, r IDTokenRequest, token mcp.T
 	return iss.name + ":" + name, expires, nil
 }
 
-// checkIDToken checks the claims of an ID token, and returns when it ends, with the skew. The error
+// checkIDToken checks the claims of an ID token, and returns when it ends, without the skew. The error
 // is an IDTokenError.
 func (iss *issuer) checkIDToken(t *jwt, r *IDTokenRequest, now time.Time) (expires time.Time, err error) {
 	if t.header.Type != nil && strings.TrimPrefix(strings.ToLower(*t.header.Type), "application/") != "jwt" {
@@ -115,5 +115,5 @@ func (iss *issuer) checkIDToken(t *jwt, r *IDTokenRequest, now time.Time) (expir
 	if subject, _ := t.claims["sub"].(string); subject == "" {
 		return time.Time{}, idTokenSubject
 	}
-	return expires, nil
+	return expires.Add(-iss.skew), nil
 }
