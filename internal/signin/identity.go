@@ -140,9 +140,9 @@ func (d *Desk) identified(w http.ResponseWriter, r *http.Request) {
 		d.notIdentified(w, r, b, err)
 		return
 	}
+	p := d.find(b.page) // what is kept may end it
 	err = d.keep(r, id)
 	http.SetCookie(w, cookie(d.cfg.PublicURL, browserName, d.sealBrowser(id.Principal), Lifetime))
-	p := d.find(b.page)
 	if p == nil || p.principal != id.Principal || p.source != nil {
 		http.Redirect(w, r, PathPages+b.page, http.StatusSeeOther) //nolint:gosec // a path of this server: the id is that of a request for it
 		return
