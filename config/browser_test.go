@@ -56,6 +56,15 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("a client that is an audience", func(t *testing.T) {
+		const text = `{mcpServers: {}, publicURL: "https://mcp.example.com", auth: {issuers: [{name: corp, issuer: "https://id.example.com", audience: [gw]}], browser: {issuer: corp, clientId: %s}}}`
+		for id, want := range map[string]int{"gw": 1, "gw-web": 0} {
+			c, err := Parse("x.yaml", fmt.Appendf(nil, text, id), nil)
+			if err != nil || len(c.Notes) != want || want > 0 && c.Notes[0].Path != "auth.browser.clientId" {
+				t.Errorf("%s: %v, notes %v", id, err, c.Notes)
+			}
+		}
+	})
 	t.Run("printed without its secret", func(t *testing.T) {
 		b := &Browser{ClientSecret: NewSecret("hunter2"), ClientKey: NewSecret("hunter2")}
 		if shown := fmt.Sprintf("%v %+v %#v", b, b, *b); strings.Contains(shown, "hunter2") {

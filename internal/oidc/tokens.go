@@ -123,7 +123,7 @@ func (s *Tokens) save(ctx context.Context, v *vault.Vault, id *Identity) error {
 func (s *Tokens) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last, next time.Time // sweeps; zero is none
+	var last, next time.Time // of the sweeps, or zero
 	for {
 		var due <-chan time.Time
 		if !next.IsZero() {
