@@ -35,6 +35,17 @@ func TestIDTokens(t *testing.T) {
 			return sign(t, "ES256", "ec", map[string]any{"kid": "ec"}, with(changes))
 		}
 		headed := func(alg, key string, header map[string]any) string { return sign(t, alg, key, header, with(nil)) }
+		// What is refused for its algorithm costs no request for its key (identity attack 1).
+		before := corp.fetches()
+		for alg, token := range map[string]string{
+			"PS512": headed("PS512", "rsa", map[string]any{"kid": "new"}),
+			"HS256": unsigned(t, `{"alg":"HS256","kid":"new"}`, with(nil), []byte("secret")),
+			"none":  unsigned(t, `{"alg":"none","kid":"new"}`, with(nil), nil),
+		} {
+			if _, _, err := s.chain.VerifyIDToken(s.t.Context(), IDTokenRequest{"corp", "gw-web", "n-1"}, mcp.NewToken(token)); !errors.Is(err, idTokenSignature) || corp.fetches() != before {
+				t.Errorf("%s: %v, %d fetches", alg, err, corp.fetches()-before)
+			}
+		}
 		ends := map[string]time.Time{"expired within the skew": time.Unix(now-29, 0)}
 		for _, tt := range []struct {
 			name, token string
