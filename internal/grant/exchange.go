@@ -62,12 +62,10 @@ type Exchange struct {
 	origin string
 	cache  *Cache[*oauth.Tokens]
 	lister atomic.Pointer[mcp.Identity]
-	lookup chan struct{} // a lock of discovery, of capacity 1
+	server *discovery
 
-	mu        sync.Mutex
-	found     *oauth.Discovery // nil if it must be found again
-	challenge string           // the URL of metadata in the last one of the backend
-	last      Attempt
+	mu   sync.Mutex
+	last Attempt
 }
 
 // NewExchange returns the Credentials of a backend. It sends nothing. The error is about the URL,
@@ -83,7 +81,7 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Exchange{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), lookup: make(chan struct{}, 1)}, nil
+	return &Exchange{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth)}, nil
 }
 
 // Close ends the requests for tokens. It may be called more than once.
@@ -147,7 +145,7 @@ func (e *Exchange) For(ctx context.Context, req *mcp.Request) (client.Credential
 func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {
-		e.note(challenge.ResourceMetadata)
+		e.server.note(challenge.ResourceMetadata)
 	}
 	id := e.sender(req)
 	switch {
@@ -167,7 +165,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	}
 	_, err := e.cache.Renew(ctx, e.key(id), sent.Generation, e.requester(id))
 	if errors.Is(err, ErrJustRenewed) {
-		e.forget() // the metadata may have changed
+		e.server.forget() // the metadata may have changed
 		text := fmt.Sprintf("it refuses the token that %+.200q has exchanged (HTTP status 401)", e.cfg.Issuer)
 		return &Error{withKeys(e.cfg.Backend, text, []string{"audience", "resource", "scopes"}), nil}
 	}
@@ -261,7 +259,7 @@ func (e *Exchange) requester(id *mcp.Identity) Requester[*oauth.Tokens] {
 }
 
 func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*oauth.Tokens, error) {
-	d, err := e.discover(ctx)
+	d, err := e.server.get(ctx, "") // the issuer is pinned
 	if err != nil {
 		return nil, err
 	}
@@ -287,42 +285,4 @@ func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*
 	}
 	t.Refresh, t.ID = mcp.Token{}, mcp.Token{} // the token of the user is exchanged again instead
 	return t, nil
-}
-
-// discover returns what is known of the backend and of the authorization server, which is always
-// the configured one.
-func (e *Exchange) discover(ctx context.Context) (*oauth.Discovery, error) {
-	select { // once for all users
-	case e.lookup <- struct{}{}:
-		defer func() { <-e.lookup }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	e.mu.Lock()
-	found, challenge := e.found, e.challenge
-	e.mu.Unlock()
-	if found == nil || !time.Now().Before(found.Until) {
-		var err error
-		if found, err = e.cfg.OAuth.Discover(ctx, oauth.DiscoverOptions{Challenge: oauth.Bearer{ResourceMetadata: challenge}}); err != nil {
-			return nil, err
-		}
-		e.mu.Lock()
-		e.found = found
-		e.mu.Unlock()
-	}
-	return found, nil
-}
-
-func (e *Exchange) note(metadata string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.challenge != metadata {
-		e.challenge, e.found = metadata, nil
-	}
-}
-
-func (e *Exchange) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.found = nil
 }
