@@ -149,10 +149,8 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	}
 	id := e.sender(req)
 	switch {
-	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized && !e.cfg.SharedLists:
-		return &Error{withKeys(e.cfg.Backend, "it shows its lists only to users, and lists of each user are not supported yet; if all users see the same, write \"lists: shared\"", []string{"lists"}), nil}
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized:
-		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
+		return listsError(e.cfg.Backend, e.cfg.SharedLists)
 	case id == nil && isOwn(req):
 		return client.ErrRefused
 	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
@@ -173,6 +171,14 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 		return e.failure(err)
 	}
 	return nil
+}
+
+// listsError returns the error of lists that a backend shows only to users.
+func listsError(backend string, isShared bool) error {
+	if isShared {
+		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
+	}
+	return &Error{withKeys(backend, "it shows its lists only to users, and lists of each user are not supported yet; if all users see the same, write \"lists: shared\"", []string{"lists"}), nil}
 }
 
 // isOwn reports whether a request is one of the gateway itself.

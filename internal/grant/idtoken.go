@@ -10,13 +10,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// IDTokens returns the ID tokens of principals, which an identity provider has issued for the
-// gateway. Its method may be called concurrently.
+// IDTokens has the ID tokens that an identity provider has issued to the gateway, one for each
+// principal that has signed in there with a browser. It may be used concurrently.
 type IDTokens interface {
-	// IDToken returns the ID token of a principal. The error is ErrNoIDToken if the principal has
-	// to sign in at the identity provider.
+	// IDToken returns the ID token of a principal, which has been verified and has not expired,
+	// or ErrNoIDToken.
 	IDToken(ctx context.Context, principal string) (mcp.Token, error)
 }
 
-// ErrNoIDToken is the error of IDTokens for a principal without an ID token.
-var ErrNoIDToken = errors.New("the principal has no ID token")
+// ErrNoIDToken reports that a principal has no valid ID token. A sign-in at the identity
+// provider is needed.
+var ErrNoIDToken = errors.New("there is no ID token: a sign-in at the identity provider is needed")
