@@ -89,6 +89,7 @@ func TestIDJAGOfTheProviderIsRefused(t *testing.T) {
 	}{
 		"another audience":          {func(v *voucher) { v.change = claims{"aud": "https://evil.example.com"} }, []string{"not for it (aud)", "oauth.authorizationServer.issuer"}},
 		"another audience, too":     {func(v *voucher) { v.change = claims{"aud": []string{"https://evil.example.com", "x"}} }, []string{"(aud)"}},
+		"the ID token as audience":  {func(v *voucher) { v.change = claims{"aud": subjectToken} }, []string{"(aud)"}},
 		"another resource":          {func(v *voucher) { v.change = claims{"resource": "https://evil.example.com"} }, []string{"(resource)", "oauth.resource"}},
 		"another client":            {func(v *voucher) { v.change = claims{"client_id": "other"} }, []string{"(client_id)", "oauth.authorizationServer.clientId"}},
 		"another issuer":            {func(v *voucher) { v.change = claims{"iss": "https://evil.example.com"} }, []string{"(iss)", "oauth.issuer"}},
@@ -176,6 +177,7 @@ func TestIDJAGWithoutIDToken(t *testing.T) {
 	if _, err := j.For(t.Context(), requestAs(t, w.signIn("ann", time.Hour))); err != nil {
 		t.Fatal(err)
 	}
+	w.ids.set("", w.idToken("everyone", time.Hour))
 	before := len(w.requests())
 	for name, id := range map[string]*mcp.Identity{
 		"another user": {Principal: "corp:bob", Via: mcp.ViaJWT, Issuer: w.URL, Token: mcp.NewToken("canary-inbound-bob")},

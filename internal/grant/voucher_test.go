@@ -34,6 +34,9 @@ import (
 
 type claims map[string]any
 
+// subjectToken is a claim with the ID token of the request.
+const subjectToken = "the subject token"
+
 // voucher is an identity provider that gives assertions (ID-JAG) for its ID tokens.
 type voucher struct {
 	*httptest.Server
@@ -166,6 +169,9 @@ func (v *voucher) token(w http.ResponseWriter, r *http.Request) {
 		"exp": now.Add(5 * time.Minute).Unix(), "iat": now.Unix(), "jti": fmt.Sprint(v.n), "scope": form.Get("scope"),
 	}
 	maps.Copy(of, v.change)
+	if of["aud"] == subjectToken {
+		of["aud"] = form.Get("subject_token")
+	}
 	maps.DeleteFunc(of, func(_ string, value any) bool { return value == nil })
 	assertion := v.sign(v.typ, of)
 	v.assertions[assertion] = form.Get("audience")
