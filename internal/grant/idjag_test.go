@@ -105,7 +105,7 @@ func TestIDJAGOfTheProviderIsRefused(t *testing.T) {
 		"invalid_target":            {func(v *voucher) { v.refuse = "invalid_target" }, []string{"(invalid_target)", "oauth.resource, oauth.authorizationServer.issuer"}},
 		"access_denied":             {func(v *voucher) { v.refuse = "access_denied" }, []string{"(access_denied)"}},
 		"invalid_client":            {func(v *voucher) { v.refuse = "invalid_client" }, []string{"(invalid_client)", "oauth.clientSecret"}},
-		"a code that is none":       {func(v *voucher) { v.refuse = "<b>\r\n" }, []string{"(HTTP status 400)"}},
+		"an invalid code":           {func(v *voucher) { v.refuse = "<b>\r\n" }, []string{"(HTTP status 400)"}},
 		"down":                      {func(v *voucher) { v.status = 503 }, []string{"identity provider cannot be reached"}},
 		"status 401":                {func(v *voucher) { v.status = 401 }, []string{"(HTTP status 401)"}},
 	} {
@@ -355,7 +355,7 @@ func TestIDJAGAndTheEndOfTheIDToken(t *testing.T) {
 	w := newVouched(t)
 	w.g.life = 600
 	synctest.Test(t, func(t *testing.T) {
-		w.sleep(0)
+		w.tick()
 		j, c := w.dial(t, w.b, nil)
 		defer j.Close()
 		defer c.Close()
@@ -364,12 +364,14 @@ func TestIDJAGAndTheEndOfTheIDToken(t *testing.T) {
 			after time.Duration
 			want  int
 		}{{0, 1}, {569 * time.Second, 1}, {2 * time.Second, 2}, {400 * time.Second, 2}} {
-			w.sleep(step.after)
+			time.Sleep(step.after)
+			w.tick()
 			if got, err := callAs(t.Context(), c, ann); err != nil || got != "ann" || len(w.requests()) != step.want {
 				t.Errorf("%v later: called as %q, %v, after %d assertions, want %d", step.after, got, err, len(w.requests()), step.want)
 			}
 		}
-		w.sleep(10 * time.Minute)
+		time.Sleep(10 * time.Minute)
+		w.tick()
 		if _, err := j.For(t.Context(), requestAs(t, ann)); missing(t, err).Reason != grant.NoIDToken || len(w.requests()) != 2 {
 			t.Errorf("after the end: %v, after %d assertions", err, len(w.requests()))
 		}
@@ -447,7 +449,8 @@ func TestIDJAGOfAFile(t *testing.T) {
 		w.wantRefused(t, j, err, "cannot be read", "oauth.idToken")
 		for _, user := range []string{"robot", "robot2"} {
 			write(w.idToken(user, time.Hour).Reveal())
-			w.sleep(2 * time.Second)
+			time.Sleep(2 * time.Second)
+			w.tick()
 			for _, id := range []*mcp.Identity{nil, {Principal: "ci"}, w.signIn("ann", time.Hour)} {
 				if got, err := callAs(t.Context(), c, id); err != nil || got != user {
 					t.Errorf("called as %q, %v, want %s", got, err, user)
@@ -466,13 +469,15 @@ func TestIDJAGOfAFile(t *testing.T) {
 			"x": "not one of",
 		} {
 			write(text)
-			w.sleep(2 * time.Second)
+			time.Sleep(2 * time.Second)
+			w.tick()
 			_, err := callAs(t.Context(), c, nil)
 			w.wantRefused(t, j, err, want, "oauth.idToken")
 		}
 		w.voucher.refuse = "invalid_grant"
 		write(w.idToken("robot", time.Hour).Reveal())
-		w.sleep(2 * time.Second)
+		time.Sleep(2 * time.Second)
+		w.tick()
 		_, err = callAs(t.Context(), c, nil)
 		w.wantRefused(t, j, err, "(invalid_grant)", "oauth.idToken")
 	})
@@ -509,7 +514,7 @@ func idJAGRun(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w.g.life, wiki.g.life = 30+r.IntN(3600), 30+r.IntN(3600)
 	synctest.Test(t, func(t *testing.T) {
-		w.sleep(0)
+		w.tick()
 		var clients []*client.Client
 		for i, b := range backends {
 			j, c := w.dial(t, b, func(cfg *grant.IDJAGConfig) {
@@ -569,7 +574,8 @@ func idJAGRun(t *testing.T, seed uint64) {
 				})
 			}
 			all.Wait()
-			w.sleep(time.Duration(r.Int64N(int64(40 * time.Minute))))
+			time.Sleep(time.Duration(r.Int64N(int64(40 * time.Minute))))
+			w.tick()
 		}
 	})
 	w.wantCanaries(t, evil, backends...)
