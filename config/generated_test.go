@@ -131,6 +131,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tlsKeys(), TLS{})
 	sameNames(t, introspectKeys(), Introspect{})
+	sameNames(t, authorizationServerKeys(), AuthorizationServer{})
 	sameNames(t, certificatesKeys(), Certificates{})
 	sameNames(t, proxyKeys(), AuthProxy{})
 	sameNames(t, browserKeys(), Browser{})
