@@ -51,7 +51,7 @@ func (g *Gateway) useBrowser(out *signin.Config, cfg *config.Config) error {
 // it is for the page alone.
 func (g *Gateway) keepIDToken(ctx context.Context, id *oidc.Identity) error {
 	isUsed := func(srv config.Backend) bool {
-		return srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG
+		return srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG && !srv.OAuth.IsGateway()
 	}
 	if !slices.ContainsFunc(g.view.Load().cfg.Servers, isUsed) {
 		return nil
