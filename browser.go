@@ -41,6 +41,7 @@ func (g *Gateway) useBrowser(out *signin.Config, cfg *config.Config) error {
 	})
 	g.signIns.idTokens = oidc.NewTokens(g.openVault, iss.Issuer, b.ClientID, g.log)
 	out.IDTokens, out.Keep = g.signIns.idTokens, g.keepIDToken
+	g.idTokens = g.signIns.idTokens
 	if len(cfg.Auth.Tokens) == 0 {
 		out.Identify = nil // every user has an account at the provider
 	}
@@ -71,7 +72,13 @@ type signsIn interface {
 	backendCredentials
 	// dialog returns the dialog with a user, without what concerns one request.
 	dialog() (*signin.Handler, error)
+	// hasPages reports whether users can sign in with a browser, and gate serves the tool with
+	// which they do if the backend lists nothing before.
+	hasPages() bool
+	gate(ctx context.Context, req *mcp.Request, b *activeBackend) (*mcp.Result, error)
 }
+
+func (c *userCredentials) hasPages() bool { return c.g.signIns.desk.HasPages() }
 
 // dialog returns the dialog in which a user signs in at the authorization server of the backend.
 func (c *userCredentials) dialog() (*signin.Handler, error) {

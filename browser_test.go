@@ -37,6 +37,8 @@ type identityProvider struct {
 	codes  map[string]url.Values
 	users  map[string]string // by code
 	issued []string          // ID tokens
+
+	exchange func(r *http.Request) any // answers an exchange of tokens, or is nil
 }
 
 const providerUser = "provider-user"
@@ -76,6 +78,10 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		if p.exchange != nil && r.FormValue("grant_type") == "urn:ietf:params:oauth:grant-type:token-exchange" {
+			answer(w, p.exchange(r))
+			return
+		}
 		id, secret, _ := r.BasicAuth()
 		p.mu.Lock()
 		code := r.FormValue("code")
@@ -101,7 +107,13 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 // sign returns a token with claims.
 func (p *identityProvider) sign(claims map[string]any) string {
 	p.t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: p.key}, &jose.SignerOptions{ExtraHeaders: map[jose.HeaderKey]any{"kid": "1"}})
+	return p.signAs("JWT", claims)
+}
+
+// signAs is sign for another type of token.
+func (p *identityProvider) signAs(typ string, claims map[string]any) string {
+	p.t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: p.key}, &jose.SignerOptions{ExtraHeaders: map[jose.HeaderKey]any{"kid": "1", "typ": typ}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -138,6 +150,12 @@ func (p *identityProvider) signedIn(user string) *browser {
 // its auth.
 func (p *signInPeers) openWith(idp *identityProvider, more string) *signInGateway {
 	p.t.Helper()
+	return p.openAs(idp, `{}`, more)
+}
+
+// openAs is openWith with an oauth of the backend.
+func (p *signInPeers) openAs(idp *identityProvider, oauth, more string) *signInGateway {
+	p.t.Helper()
 	var g *signalbox.Gateway
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.IsSignIn(r.URL.Path) {
@@ -146,7 +164,7 @@ func (p *signInPeers) openWith(idp *identityProvider, more string) *signInGatewa
 		}
 		g.ServeHTTP(w, r)
 	}))
-	text := fmt.Sprintf(`{"publicURL": %q, "mcpServers": {"crm": {"url": "%s/mcp", "oauth": {}`, edge.URL, p.backend.URL) + keyed +
+	text := fmt.Sprintf(`{"publicURL": %q, "mcpServers": {"crm": {"url": "%s/mcp", "oauth": %s`, edge.URL, p.backend.URL, oauth) + keyed +
 		fmt.Sprintf(`, "auth": {"issuers": [{"name": "corp", "issuer": %q}], "browser": {"issuer": "corp", "clientId": "gw-web", "clientSecret": "${T_WEB}"}%s}}`, idp.URL, more)
 	env := func(name string) (string, bool) {
 		return "canary-token-of-" + strings.ToLower(name), strings.HasPrefix(name, "T_")

@@ -7,18 +7,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // idJAGCredentials are those of a backend for whose users an identity provider vouches.
 type idJAGCredentials struct {
 	*grant.IDJAG
+	g     *Gateway
+	name  string // of the backend
 	oauth *config.OAuth
 }
 
@@ -59,7 +63,7 @@ func newIDJAGCredentials(srv *config.Backend, g *Gateway) (*idJAGCredentials, er
 	if err != nil {
 		return nil, err
 	}
-	return &idJAGCredentials{tokens, o}, nil
+	return &idJAGCredentials{tokens, g, srv.Name, o}, nil
 }
 
 // registrationOf returns a configured client at an issuer.
@@ -88,6 +92,9 @@ func (c *idJAGCredentials) For(ctx context.Context, req *mcp.Request) (client.Cr
 
 // Refused requests the access again, or returns the error of a user that has to sign in.
 func (c *idJAGCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
+	if r.Status == http.StatusUnauthorized && !c.oauth.IsGateway() && req.Principal == "" && req.Identity == nil && sent.Header == nil {
+		return explainIDJAG(&grant.Missing{Backend: c.name, Reason: grant.NoIDToken}) // the lists are those of users
+	}
 	return explainIDJAG(c.IDJAG.Refused(ctx, req, sent, r))
 }
 
@@ -101,6 +108,33 @@ func explainIDJAG(err error) error {
 		Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: missing.Backend, Reason: code.AuthSignIn, Cause: err,
 		Message: fmt.Sprintf("%v, which vouches for the users of this server", missing),
 	}
+}
+
+// dialog returns the dialog in which a user signs in at the identity provider.
+func (c *idJAGCredentials) dialog() (*signin.Handler, error) {
+	return &signin.Handler{Wait: c.oauth.Wait}, nil
+}
+
+func (c *idJAGCredentials) hasPages() bool {
+	return !c.oauth.IsGateway() && c.g.signIns.idTokens != nil && c.g.signIns.desk.HasPages()
+}
+
+// gate serves the tool to sign in.
+func (c *idJAGCredentials) gate(ctx context.Context, req *mcp.Request, b *activeBackend) (*mcp.Result, error) {
+	has := func() error {
+		_, err := c.For(ctx, req)
+		return err
+	}
+	if err := has(); err != nil {
+		return nil, err
+	}
+	if c.oauth.Lists != config.ListsShared {
+		return signedIn(req, b, " Its tools cannot be listed, because it lists them only for users that are signed in. For the operator of the gateway: "+listsCure(c.name)+".")
+	}
+	if err := c.g.awaitLists(ctx, b, has); err != nil {
+		return nil, err
+	}
+	return signedIn(req, b, "")
 }
 
 func (c *idJAGCredentials) close() { c.Close() }

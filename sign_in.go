@@ -299,8 +299,10 @@ func (c *userCredentials) explain(err error) error {
 }
 
 // listsCure returns what the operator does about a server that lists nothing without access.
-func (c *userCredentials) listsCure() string {
-	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", c.srv.Name)
+func (c *userCredentials) listsCure() string { return listsCure(c.srv.Name) }
+
+func listsCure(backend string) string {
+	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", backend)
 }
 
 func (c *userCredentials) status() *OAuthStatus {
@@ -373,7 +375,7 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 		_, res, err := item.forward(ctx, field, req, caller)
 		return res, err
 	}
-	if users, ok := users.(*userCredentials); ok && b.isGate(item.view, item.entry) {
+	if b.isGate(item.view, item.entry) {
 		next = func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return users.gate(ctx, req, b)
 		}
@@ -409,8 +411,8 @@ const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.
 func (b *activeBackend) needsGate(o *backend.Offer) bool {
-	users, ok := b.access.(*userCredentials)
-	return ok && !o.Known() && o.Code == code.AuthSignIn && users.g.signIns.desk.HasPages()
+	users, ok := b.access.(signsIn)
+	return ok && !o.Known() && o.Code == code.AuthSignIn && users.hasPages()
 }
 
 // remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
@@ -468,7 +470,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.awaitLists(ctx, b, source, own); err != nil {
+	if err := c.g.awaitLists(ctx, b, func() error { return c.mustSignIn(ctx, source, own) }); err != nil {
 		return nil, c.explain(err)
 	}
 	return signedIn(req, b, "")
@@ -493,19 +495,19 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is a
-// *grant.Missing if the backend does not accept the access of the user for them.
-func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, source *grant.Source, req *mcp.Request) error {
+// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// mustSignIn, for a user whose access the backend does not accept for them.
+func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()
 	for {
-		v := c.g.view.Load()
+		v := g.view.Load()
 		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
 		if i < 0 || !b.needsGate(v.offered[i]) {
 			return nil
 		}
-		if err := c.mustSignIn(ctx, source, req); err != nil {
+		if err := mustSignIn(); err != nil {
 			return err
 		}
 		select {

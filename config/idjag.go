@@ -44,10 +44,10 @@ func checkIDJAG(s *Backend, at place, r *reader) {
 		}
 		return
 	}
-	if !o.IsGateway() {
-		return
-	}
-	if o.IDToken == "" && !r.hasOrMeant(token) {
+	switch {
+	case !o.IsGateway() && o.IDToken != "":
+		r.report(token, `remove it, or write "as: gateway"`, "%q is for the gateway itself: users have ID tokens of their own", token.name)
+	case o.IsGateway() && o.IDToken == "" && !r.hasOrMeant(token):
 		r.report(grant, `add "idToken" with its file`, "the grant %s of the gateway needs an ID token", o.Grant)
 	}
 	if o.Audience != "" {
@@ -90,6 +90,27 @@ func checkAuthorizationServer(s *Backend, p place, r *reader) {
 	case !a.ClientKey.IsZero() && !r.has(key):
 		if _, err := oauth.ParseSigningKey([]byte(a.ClientKey.Reveal())); err != nil {
 			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
+		}
+	}
+}
+
+// checkVouchedUsers rejects a grant of assertions for users whose ID tokens are of another issuer, or
+// that have none.
+func checkVouchedUsers(c *Config, r *reader) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := place{}.key("mcpServers").key(s.Name).key("oauth")
+		issuer, browser := at.key("issuer"), place{}.key("auth").key("browser")
+		if s.OAuth == nil || s.OAuth.GrantType() != GrantIDJAG || s.OAuth.IsGateway() || s.OAuth.Issuer == "" || r.has(at) || r.has(issuer) || r.hasOrMeant(browser) {
+			continue
+		}
+		switch iss := c.Auth.BrowserIssuer(); {
+		case c.Auth.Browser == nil:
+			r.report(at.key("grant"), `add "auth.browser", or write "as: gateway"`, "the grant %s needs ID tokens of users, who get them by signing in on a page", GrantIDJAG)
+		case iss != nil && iss.Issuer != s.OAuth.Issuer:
+			r.report(issuer, "write that of auth.browser", "%q is not the issuer of the users' ID tokens, which is that of %q", issuer.name, "auth.browser")
+		case iss != nil && s.OAuth.ClientID != c.Auth.Browser.ClientID:
+			r.note(at.key("clientId"), "write the same, if the identity provider refuses the exchange", "%q is not the client that ID tokens are issued to, %q", at.key("clientId").name, "auth.browser.clientId")
 		}
 	}
 }

@@ -72,3 +72,32 @@ func TestIDJAGIsAccepted(t *testing.T) {
 		}
 	}
 }
+
+// The grant of assertions for users needs their ID tokens, from a page, of the same issuer.
+func TestIDJAGOfUsers(t *testing.T) {
+	const (
+		issuers = `"publicURL": "https://mcp.example.com", "auth": {"issuers": [{"name": "corp", "issuer": "https://i"}, {"name": "other", "issuer": "https://o"}]`
+		corp    = issuers + `, "browser": {"issuer": "corp", "clientId": "c"}}`
+		server  = `"authorizationServer": {"issuer": "https://s", "clientId": "d"}`
+	)
+	for _, tt := range []struct{ name, auth, oauth, at, want string }{
+		{"good", corp, `"clientId": "c"`, "", ""},
+		{"no page", issuers + `}`, `"clientId": "c"`, ".grant", "auth.browser"},
+		{"another issuer", issuers + `, "browser": {"issuer": "other", "clientId": "c"}}`, `"clientId": "c"`, ".issuer", "not the issuer of the users' ID tokens"},
+		{"a file", corp, `"clientId": "c", "idToken": "f"`, ".idToken", "users have ID tokens of their own"},
+		{"another client", corp, `"clientId": "x"`, ".clientId", ""},
+	} {
+		text := `{"mcpServers": {"a": {"url": "https://x", "oauth": {"grant": "idJag", "issuer": "https://i", ` + server + `, ` + tt.oauth + `}}}, ` + tt.auth + `}`
+		c, err := Parse("x.json", []byte(text), nil)
+		if tt.want == "" {
+			if err != nil || (tt.at != "") != (len(c.Notes) == 1) || tt.at != "" && c.Notes[0].Path != "mcpServers.a.oauth"+tt.at {
+				t.Errorf("%s: %v, notes %v", tt.name, err, c)
+			}
+			continue
+		}
+		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
+		if len(problems) != 1 || problems[0].Path != "mcpServers.a.oauth"+tt.at || !strings.Contains(problems[0].String(), tt.want) {
+			t.Errorf("%s: got %v, want one problem at %s: %s", tt.name, err, tt.at, tt.want)
+		}
+	}
+}

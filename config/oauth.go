@@ -111,7 +111,7 @@ func oauthKeys() []key {
 	return []key{
 		// The person, as in the files of clients, which have no other.
 		{"as", oneOf(AsUser, AsGateway), "", "The owner of the access: each user, after a sign-in (user, the default), or the gateway itself (gateway)."},
-		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange). For the gateway: with its client's credentials (clientCredentials, the default), with an assertion (jwtBearer), or with one that an identity provider gives for an ID token (idJag, which is not supported for users yet)."},
+		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange). For the gateway: with its client's credentials (clientCredentials, the default), with an assertion (jwtBearer), or with one that an identity provider gives for an ID token (idJag). For users, idJag takes the ID token of their sign-in on a page (\"auth.browser\")."},
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address. For the grant idJag it is the identity provider, and so are the client and its credential below."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
@@ -221,10 +221,9 @@ func checkOAuthWords(o *OAuth, at place, r *reader) {
 // checkGrant rejects a grant that cannot be used as configured, and keys without a meaning.
 func checkGrant(o *OAuth, at place, r *reader) {
 	grant := at.key("grant")
-	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer, GrantIDJAG}, o.GrantType())
+	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer}, o.GrantType())
 	switch {
-	case o.GrantType() == GrantIDJAG && !o.IsGateway():
-		r.report(grant, `write code or exchange, or "as: gateway"`, "the grant %s is not supported yet for users", o.Grant)
+	case o.GrantType() == GrantIDJAG: // for both
 	case o.IsGateway() && !byGateway:
 		r.report(grant, `write clientCredentials or jwtBearer, or "as: user"`, "the grant %s is for users", o.Grant)
 	case !o.IsGateway() && byGateway:
