@@ -52,7 +52,7 @@ type Gateway struct {
 	isLocal  bool // the listener is on loopback
 
 	exchanges atomic.Bool    // whether a backend may list with the token of a user
-	idTokens  grant.IDTokens // of users; nil if there are none
+	idTokens  grant.IDTokens // of users, or nil
 
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
