@@ -106,7 +106,7 @@ func checkVouchedUsers(c *Config, r *reader) {
 		}
 		switch iss := c.Auth.BrowserIssuer(); {
 		case c.Auth.Browser == nil:
-			r.report(at.key("grant"), `add "auth.browser", or write "as: gateway"`, "the grant %s needs ID tokens of users, who get them by signing in on a page", GrantIDJAG)
+			r.report(at.key("grant"), `add "auth.browser", or write "as: gateway"`, "the grant %s needs ID tokens of users, which are those of sign-ins on a page", GrantIDJAG)
 		case iss != nil && iss.Issuer != s.OAuth.Issuer:
 			r.report(issuer, "write that of auth.browser", "%q is not the issuer of the users' ID tokens, which is that of %q", issuer.name, "auth.browser")
 		case iss != nil && s.OAuth.ClientID != c.Auth.Browser.ClientID:
