@@ -67,7 +67,7 @@ func (g *Gateway) runIDTokens() {
 	}
 }
 
-// signsIn are the credentials of a backend whose users may have to sign in first.
+// signsIn are the credentials of a backend at which users may have to sign in first.
 type signsIn interface {
 	backendCredentials
 	// dialog returns the dialog with a user, without what concerns one request.

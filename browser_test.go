@@ -134,7 +134,7 @@ func (p *identityProvider) signAs(typ string, claims map[string]any) string {
 	return text
 }
 
-// signedIn returns a browser whose user is signed in at the provider.
+// signedIn returns the browser of a user that is signed in at the provider.
 func (p *identityProvider) signedIn(user string) *browser {
 	p.t.Helper()
 	b := newBrowser(p.t)
@@ -146,8 +146,8 @@ func (p *identityProvider) signedIn(user string) *browser {
 	return b
 }
 
-// openWith starts a gateway whose users have accounts at a provider. more are further members of
-// its auth.
+// openWith starts a gateway for users with accounts at a provider. more are further members of its
+// auth.
 func (p *signInPeers) openWith(idp *identityProvider, more string) *signInGateway {
 	p.t.Helper()
 	return p.openAs(idp, `{}`, more)

@@ -53,7 +53,7 @@ func newBegins() *attempts {
 	}
 }
 
-// providerField is the field of a form whose user signs in at the identity provider.
+// providerField is the field of a form with which its user goes to the identity provider.
 const providerField = "provider"
 
 // toProvider sends a browser to the identity provider, from a page. own is the pending of that page
@@ -224,8 +224,8 @@ type access interface {
 	Has(ctx context.Context, principal string, scopes []string) bool
 }
 
-// idTokens is the access of a pending whose user signs in at the identity provider alone: an ID
-// token, from a sign-in after a time.
+// idTokens is the access of a pending that ends with a sign-in at the identity provider: an ID token,
+// from a sign-in after a time.
 type idTokens struct {
 	*oidc.Tokens
 	after time.Time

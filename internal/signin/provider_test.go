@@ -196,7 +196,7 @@ func (p *identityProvider) set(change func(*identityProvider)) {
 	change(p)
 }
 
-// identityFixture is a Desk whose users have accounts at a provider, with the grants of a backend.
+// identityFixture is a Desk for users with accounts at a provider, with the grants of a backend.
 type identityFixture struct {
 	*fixture
 	t        *testing.T

@@ -28,7 +28,7 @@ func pages(at string) provider.Client {
 	}
 }
 
-// withPages are the keys of a gateway whose pages identify their users at an issuer.
+// withPages are the keys of a gateway with pages that identify their users at an issuer.
 func withPages(iss object, servers object) object {
 	return object{
 		"auth":       object{"issuers": []object{iss}, "browser": object{"issuer": iss["name"], "clientId": "gw-web", "clientSecret": webSecret}},
@@ -69,14 +69,14 @@ func TestBrowserSignsIn(t *testing.T) {
 	bob := browser.New("bob")
 	shown, err := bob.Open(t.Context(), page)
 	if err != nil || shown.Status != http.StatusOK || strings.Contains(shown.Body, "tools") || !strings.Contains(shown.Body, strings.TrimPrefix(p.Issuer, "http://")) {
-		t.Errorf("bob, who is not known: %v, %+v", err, shown)
+		t.Errorf("bob, not known: %v, %+v", err, shown)
 	}
 	end, err := bob.SignIn(t.Context(), page)
 	if err != nil || end.Status != http.StatusNotFound || end.URL.String() != page {
 		t.Errorf("bob: %v, %+v", err, end)
 	}
 	if again, err := bob.Open(t.Context(), page); err != nil || again.Status != http.StatusNotFound {
-		t.Errorf("bob, who is known: %v, %+v", err, again)
+		t.Errorf("bob, known: %v, %+v", err, again)
 	}
 	events := g.send(t, http.MethodGet, "/metrics", "", "Authorization", "Bearer "+anns)
 	if !strings.Contains(events.body, `signalbox_events_total{kind="foreign_signin"} 2`) || !strings.Contains(events.body, "signalbox_pending_sign_ins 1") {
