@@ -94,7 +94,7 @@ func TestVouchedUserSignsIn(t *testing.T) {
 	if res := g.call(token("ann"), "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
 		t.Errorf("ann's next call: %s", res)
 	}
-	// Bob has proved who he is on the page of ann, and needs no further sign-in.
+	// Bob is known from the page of ann, and needs no further sign-in.
 	if res := g.call(token("bob"), "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) {
 		t.Errorf("bob's call: %s", res)
 	}
