@@ -32,7 +32,7 @@ func (e IDTokenError) Error() string { return "the ID token " + string(e) }
 
 // The errors of ID tokens.
 const (
-	idTokenForm      IDTokenError = "is not a signed token" //nolint:gosec // a text
+	idTokenForm      IDTokenError = "is not a signed token"
 	idTokenKind      IDTokenError = "has the type of another kind of token"
 	idTokenIssuer    IDTokenError = "is of another issuer"
 	idTokenAudience  IDTokenError = "is for another client"
@@ -41,7 +41,7 @@ const (
 	idTokenTimes     IDTokenError = "has expired, is not valid yet, or has no times (exp, iat)"
 	idTokenSignature IDTokenError = "is not verified: its algorithm is not accepted, or no key of the issuer verifies it"
 	idTokenSubject   IDTokenError = "has no subject (sub)"
-	idTokenPrincipal IDTokenError = "has no principal: the expression of the issuer has no result for its claims" //nolint:gosec // a text
+	idTokenPrincipal IDTokenError = "has no principal: the expression of the issuer has no result for its claims"
 )
 
 // errNoSuchIssuer is the error of a name that no issuer has.

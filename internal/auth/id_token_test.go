@@ -6,6 +6,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,9 +26,7 @@ func TestIDTokens(t *testing.T) {
 		with := func(changes map[string]any) map[string]any {
 			all := map[string]any{}
 			for _, m := range []map[string]any{good, changes} {
-				for name, v := range m {
-					all[name] = v
-				}
+				maps.Copy(all, m)
 			}
 			return corp.claims(all)
 		}

@@ -144,7 +144,7 @@ func (d *Desk) identified(w http.ResponseWriter, r *http.Request) {
 	err = d.keep(r, id)
 	http.SetCookie(w, cookie(d.cfg.PublicURL, browserName, d.sealBrowser(id.Principal), Lifetime))
 	if p == nil || p.principal != id.Principal || p.source != nil {
-		http.Redirect(w, r, PathPages+b.page, http.StatusSeeOther) //nolint:gosec // a path of this server: the id is that of a request for it
+		http.Redirect(w, r, PathPages+b.page, http.StatusSeeOther)
 		return
 	}
 	if err != nil {

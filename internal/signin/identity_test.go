@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -211,10 +212,7 @@ func TestIdentityResponses(t *testing.T) {
 		var all sync.WaitGroup
 		codes := make(chan int, 2)
 		for range 2 {
-			twin := &visitor{x.desk, ann.address, map[string]string{}}
-			for name, value := range ann.cookies {
-				twin.cookies[name] = value
-			}
+			twin := &visitor{x.desk, ann.address, maps.Clone(ann.cookies)}
 			all.Go(func() { codes <- twin.do(http.MethodGet, target, nil).Code })
 		}
 		all.Wait()

@@ -15,6 +15,7 @@ import (
 
 // Pairwise subjects with claims.sub are noted, and so is a provider that cannot sign users in.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, principal, metadata string // with the URL of the server for %s
 		path, want                string // "" is no note
