@@ -225,8 +225,11 @@ func TestBrowserIsIdentified(t *testing.T) {
 	if status != 404 || statusOther != 404 || html != htmlOther {
 		t.Errorf("another principal: status %d and %d\n%s\n%s", status, statusOther, html, htmlOther)
 	}
-	if !strings.Contains(g.log.String(), "foreign_signin") || p.asked.Load() != 0 {
-		t.Error("no event, or the authorization server was asked")
+	w, r := httptest.NewRecorder(), operatorRequest(t, "/metrics")
+	r.Header.Set("Authorization", "Bearer "+token("ann"))
+	g.Operations().ServeHTTP(w, r)
+	if !strings.Contains(w.Body.String(), `signalbox_events_total{kind="foreign_signin"} 1`) || p.asked.Load() != 0 {
+		t.Errorf("no event, or the authorization server was asked: status %d", w.Code)
 	}
 
 	ann := idp.signedIn("ann")

@@ -74,7 +74,7 @@ func checkBrowser(c *Config, r *reader) {
 		r.report(p, "add it, as the issuer has registered the gateway", "%q has no %q", p.name, id.name)
 	}
 	if iss := c.Auth.BrowserIssuer(); iss != nil && slices.Contains(iss.Audience, b.ClientID) && !r.has(id) {
-		r.note(id, "register a client of its own for the pages", "%q is an audience of the issuer, too: ID tokens of the client are told from access tokens by their nonce alone", id.name)
+		r.note(id, "register a client of its own for the pages", "%q is an audience of the issuer, too: ID tokens of the client differ from access tokens by their nonce alone", id.name)
 	}
 	checkBrowserClient(b, p, r)
 	for i, scope := range b.Scopes {

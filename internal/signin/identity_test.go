@@ -133,7 +133,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 				bob := x.visitor()
 				form, other := bob.do(http.MethodGet, PathPages+p.id, nil), bob.do(http.MethodGet, PathPages+unknown, nil)
 				if form.Code != other.Code || form.Body.String() != strings.ReplaceAll(other.Body.String(), unknown, p.id) {
-					t.Errorf("a browser that is not known can tell whether a sign-in exists:\n%s\n%s", form.Body, other.Body)
+					t.Errorf("a browser that is not known learns whether a sign-in exists:\n%s\n%s", form.Body, other.Body)
 				}
 				w := bob.signIn(x, p.id, "bob", nil)
 				if w.Code != http.StatusSeeOther || w.Header().Get("Location") != PathPages+p.id {
@@ -357,7 +357,7 @@ func TestIdentityBeginsWithItsPage(t *testing.T) {
 	})
 }
 
-// What waits for browsers is bounded: by one address, by all, and in number, of which the oldest
+// What waits for browsers is bounded: by one address, by all, and in number, where the oldest
 // makes room. A provider that is down is asked once in a while.
 func TestIdentityIsBounded(t *testing.T) {
 	withProvider(t, nil, func(t *testing.T, x *identityFixture) {

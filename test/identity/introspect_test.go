@@ -45,7 +45,7 @@ func revoke(ctx context.Context, t *testing.T, p *provider.Provider, client, tok
 	}
 }
 
-// A real provider is asked about opaque tokens (RFC 7662): what it says of them decides, and is kept
+// A real provider is asked about opaque tokens (RFC 7662): its response decides, and is kept
 // for a while. Nothing of a token goes further (identity I2, I3).
 func TestIntrospection(t *testing.T) {
 	web, gw := provider.Web("app"), provider.Machine("gateway", machineSecret)
