@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
@@ -32,7 +33,8 @@ import (
 
 // signIns are the sign-ins of users at the authorization servers of backends.
 type signIns struct {
-	desk *signin.Desk
+	desk     *signin.Desk
+	idTokens *oidc.Tokens // of auth.browser, or nil
 
 	once  sync.Once // opens the vault when a backend first needs it
 	vault *vault.Vault
@@ -62,6 +64,9 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 			}
 			return id.Principal, true
 		}
+	}
+	if err := g.useBrowser(&c, cfg); err != nil {
+		return nil, err
 	}
 	return signin.New(c)
 }
@@ -328,8 +333,10 @@ func (c *userCredentials) explain(err error) error {
 }
 
 // listsCure returns what the operator does about a server that lists nothing without access.
-func (c *userCredentials) listsCure() string {
-	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", c.srv.Name)
+func (c *userCredentials) listsCure() string { return listsCure(c.srv.Name) }
+
+func listsCure(backend string) string {
+	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", backend)
 }
 
 func (c *userCredentials) status() *OAuthStatus {
@@ -372,7 +379,7 @@ func (a admitted) isUsers() bool {
 	if !ok {
 		return false
 	}
-	_, ok = b.access.(*userCredentials)
+	_, ok = b.access.(signsIn)
 	return ok
 }
 
@@ -391,9 +398,9 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 // resumed, and for the tool to sign in.
 func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := item.backendOf(item.entry)
-	var users *userCredentials
+	var users signsIn
 	if ok {
-		users, ok = b.access.(*userCredentials)
+		users, ok = b.access.(signsIn)
 	}
 	if !ok {
 		return item.forward(ctx, field, req, caller)
@@ -423,14 +430,11 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 			return again(ctx, req, caller)
 		}
 	}
-	source, err := users.grants()
+	h, err := users.dialog()
 	if err != nil {
 		return b, nil, err
 	}
-	h := signin.Handler{
-		Next: mcp.HandlerFunc(next), Desk: g.signIns.desk, Source: source, Backend: b.Name(),
-		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: item.cfg.Limits.Rounds,
-	}
+	h.Next, h.Desk, h.Backend, h.Rounds = mcp.HandlerFunc(next), g.signIns.desk, b.Name(), item.cfg.Limits.Rounds
 	res, err = h.Serve(ctx, req, caller)
 	return b, res, err
 }
@@ -441,8 +445,8 @@ const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.
 func (b *activeBackend) needsGate(o *backend.Offer) bool {
-	users, ok := b.access.(*userCredentials)
-	return ok && !o.Known() && o.Code == code.AuthSignIn && users.g.signIns.desk.HasPages()
+	users, ok := b.access.(signsIn)
+	return ok && !o.Known() && o.Code == code.AuthSignIn && users.hasPages()
 }
 
 // remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
@@ -500,7 +504,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.awaitLists(ctx, b, source, own); err != nil {
+	if err := c.g.awaitLists(ctx, b, func() error { return c.mustSignIn(ctx, source, own) }); err != nil {
 		return nil, c.explain(err)
 	}
 	return signedIn(req, b, "")
@@ -525,19 +529,19 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is a
-// *grant.Missing if the backend does not accept the access of the user for them.
-func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, source *grant.Source, req *mcp.Request) error {
+// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// mustSignIn, for a user whose access the backend does not accept for them.
+func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()
 	for {
-		v := c.g.view.Load()
+		v := g.view.Load()
 		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
 		if i < 0 || !b.needsGate(v.offered[i]) {
 			return nil
 		}
-		if err := c.mustSignIn(ctx, source, req); err != nil {
+		if err := mustSignIn(); err != nil {
 			return err
 		}
 		select {

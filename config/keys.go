@@ -75,6 +75,7 @@ func authKeys() []key {
 		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
 		{"certificates", optional(object(certificatesKeys(), nil)), "", "How client certificates identify callers. It requires \"tls.clientCAs\"."},
 		{"proxy", optional(object(proxyKeys(), nil)), "", "A proxy that identifies callers by plain headers, which count from its own addresses only."},
+		{"browser", optional(object(browserKeys(), nil)), "", "The gateway's client at one of the issuers, with which the pages to sign in identify their user (OpenID Connect). Without it, users enter the token of their client there."},
 	}
 }
 

@@ -186,7 +186,7 @@ type tokenResponse struct {
 // tokens returns the tokens of a response to a request that began at start.
 func (g Grant) tokens(at string, r *reply, start time.Time) (*Tokens, error) {
 	refuse := func(check Check, got, want string) (*Tokens, error) {
-		return nil, &CheckError{Check: check, At: at, Got: got, Want: want}
+		return nil, &CheckError{Check: check, At: at, Got: message{secrets: g.secrets}.scrub(got), Want: want}
 	}
 	var resp tokenResponse
 	if !r.isJSON() {

@@ -32,6 +32,7 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/access"},
 	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota", "internal/signin"},
+	{"internal/oidc"},
 	{"internal/grant"},
 	{"server", "client", "internal/vault"},
 	{"client/internal/modern", "client/internal/legacy"},

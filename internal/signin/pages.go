@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"html"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,7 +27,7 @@ import (
 
 // IsPage reports whether a Desk serves a path.
 func IsPage(path string) bool {
-	return path == PathCallback || path == PathClient || strings.HasPrefix(path, PathPages)
+	return path == PathCallback || path == PathIdentity || path == PathClient || strings.HasPrefix(path, PathPages)
 }
 
 // prepareTimeout bounds the time to find an authorization server and to register there.
@@ -54,6 +53,10 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.postPage(w, r, id)
 	case r.URL.Path == PathCallback && r.Method == http.MethodGet:
 		d.callback(w, r)
+	case r.URL.Path == PathIdentity && d.cfg.Provider == nil:
+		http.NotFound(w, r)
+	case r.URL.Path == PathIdentity && r.Method == http.MethodGet:
+		d.identified(w, r)
 	case r.URL.Path == PathClient && isRead && d.client != nil:
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "max-age=300")
@@ -78,12 +81,18 @@ func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	principal, isKnown := d.principalOf(r, id)
 	if !isKnown {
-		writePage(w, http.StatusOK, "Identify yourself", formPage{Action: PathPages + id})
+		writePage(w, http.StatusOK, "Identify yourself", d.formPage(id))
 		return
 	}
 	p := d.ownPending(r, id, principal)
 	if p == nil {
 		d.unknown(w)
+		return
+	}
+	if p.source == nil {
+		writePage(w, http.StatusOK, "Sign in for "+p.backend, startPage{
+			Action: PathPages + id, Principal: principal, Backend: p.backend, Server: d.cfg.Provider.Host(), IsIdentity: true,
+		})
 		return
 	}
 	in, err := d.prepared(r.Context(), p)
@@ -195,12 +204,23 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		d.identify(w, r, id, token)
 		return
 	}
-	if !isKnown {
+	switch {
+	case !isKnown && d.cfg.Provider != nil && r.PostForm.Has(providerField) && isID(id):
+		d.toProvider(w, r, id, nil)
+		return
+	case !isKnown && d.cfg.Provider != nil && r.PostForm.Has(providerField):
+		d.unknown(w)
+		return
+	case !isKnown:
 		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 		return
 	}
 	if p = d.ownPending(r, id, principal); p == nil {
 		d.unknown(w)
+		return
+	}
+	if p.source == nil {
+		d.toProvider(w, r, id, p)
 		return
 	}
 	in, err := d.prepared(r.Context(), p)
@@ -246,20 +266,27 @@ func (d *Desk) isOwnOrigin(r *http.Request, p *pending) bool {
 	return err == nil && u.Host == r.Host
 }
 
+// formPage returns the ways to identify oneself.
+func (d *Desk) formPage(id string) formPage {
+	page := formPage{Action: PathPages + id, HasToken: d.cfg.Identify != nil}
+	if d.cfg.Provider != nil {
+		page.Server = d.cfg.Provider.Host()
+	}
+	return page
+}
+
 // identify sets the cookie of a user that has entered a token.
 func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string) {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
-	if !d.attempts.allow(address) {
+	if !d.attempts.allow(addressOf(r)) {
 		w.Header().Set("Retry-After", strconv.Itoa(10))
 		d.message(w, http.StatusTooManyRequests, "Too many tokens were tried", "Wait a minute, then try again.")
 		return
 	}
 	principal, ok := d.cfg.Identify(r, mcp.NewToken(token))
 	if !ok {
-		writePage(w, http.StatusForbidden, "Identify yourself", formPage{Action: PathPages + id, IsWrong: true})
+		page := d.formPage(id)
+		page.IsWrong = true
+		writePage(w, http.StatusForbidden, "Identify yourself", page)
 		return
 	}
 	base := d.cfg.PublicURL
@@ -353,15 +380,15 @@ func (d *Desk) unknown(w http.ResponseWriter) {
 
 // principalOf returns the principal of a browser, if it is known, for the pending with an id.
 func (d *Desk) principalOf(r *http.Request, id string) (principal string, ok bool) {
-	if d.cfg.Identify == nil {
+	if d.cfg.Identify == nil && d.cfg.Provider == nil {
 		return "", true
 	}
-	for _, c := range cookiesOf(r, browserName) {
+	for _, c := range d.ownCookies(r, browserName) {
 		if principal, ok := d.openBrowser(c.Value); ok {
 			return principal, true
 		}
 	}
-	for _, c := range cookiesOf(r, ticketCookie(id)) {
+	for _, c := range d.ownCookies(r, ticketCookie(id)) {
 		if principal, ok := d.openTicket(c.Value, id); ok {
 			return principal, true
 		}
@@ -369,8 +396,12 @@ func (d *Desk) principalOf(r *http.Request, id string) (principal string, ok boo
 	return "", false
 }
 
-// cookiesOf returns the cookies with a name, with and without the prefix.
-func cookiesOf(r *http.Request, name string) []*http.Cookie {
+// ownCookies returns the cookies that pages set with a name. With a public URL the name says whether another host may
+// have set one; without, the pages are at an address of this machine.
+func (d *Desk) ownCookies(r *http.Request, name string) []*http.Cookie {
+	if d.cfg.PublicURL != "" {
+		return r.CookiesNamed(cookieName(d.cfg.PublicURL, name))
+	}
 	return append(r.CookiesNamed(name), r.CookiesNamed(hostPrefix+name)...)
 }
 
@@ -383,11 +414,11 @@ const (
 // sealBrowser returns the value of the cookie of a principal.
 func (d *Desk) sealBrowser(principal string) string {
 	until := strconv.FormatInt(time.Now().Add(Lifetime).Unix(), 10)
-	return d.box.Seal(browserPurpose, []byte(until+" "+principal))
+	return d.box.Seal(browserPurpose, []byte(until+" "+principal), d.cfg.PublicURL)
 }
 
 func (d *Desk) openBrowser(value string) (principal string, ok bool) {
-	plain, err := d.box.Open(browserPurpose, value)
+	plain, err := d.box.Open(browserPurpose, value, d.cfg.PublicURL)
 	if err != nil {
 		return "", false
 	}
@@ -462,10 +493,12 @@ type (
 	startPage struct {
 		Action, Principal, Backend, Server, Issuer, Previous string
 		Scopes                                               []string
+		IsIdentity                                           bool // the server is the identity provider
 	}
 	formPage struct {
-		Action  string
-		IsWrong bool
+		Action, Server string // the identity provider, or ""
+		HasToken       bool   // users may enter a token
+		IsWrong        bool   // the last one was
 	}
 	messagePage struct{ Text, Again string }
 )
@@ -474,6 +507,11 @@ func (p startPage) writeTo(b *htmlText) {
 	b.write("<p>A program that uses this gateway")
 	if p.Principal != "" {
 		b.write(" as <strong>%s</strong>", p.Principal)
+	}
+	if p.IsIdentity {
+		b.write(" needs a proof of it for <strong>%s</strong>.</p>\n<p>You will sign in at <strong>%s</strong>.</p>\n", p.Backend, p.Server)
+		p.writeButton(b)
+		return
 	}
 	b.write(" needs your access to <strong>%s</strong>.</p>\n<p>You will sign in at <strong>%s</strong>", p.Backend, p.Server)
 	if p.Issuer != "" {
@@ -490,6 +528,10 @@ func (p startPage) writeTo(b *htmlText) {
 		}
 		b.write("</ul>\n")
 	}
+	p.writeButton(b)
+}
+
+func (p startPage) writeButton(b *htmlText) {
 	b.write("<p>Continue only if you have just been asked to by a program of yours.</p>\n")
 	b.write(`<form method="post" action="%s"><button>Continue to %s</button></form>`, p.Action, p.Server)
 }
@@ -498,8 +540,18 @@ func (p formPage) writeTo(b *htmlText) {
 	if p.IsWrong {
 		b.write("<p>The gateway does not accept this token.</p>\n")
 	}
-	b.write("<p>Enter the token with which your program uses this gateway.</p>\n")
-	b.write(`<form method="post" action="%s"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>`, p.Action)
+	if p.Server != "" {
+		b.write("<p>Sign in at <strong>%s</strong> with your account there, so that this gateway knows you.</p>\n", p.Server)
+		b.write(`<form method="post" action="%s"><button name="`+providerField+`" value="1">Continue to %s</button></form>`, p.Action, p.Server)
+	}
+	if p.Server != "" && p.HasToken {
+		b.write("\n<p>Or enter the token with which your program uses this gateway, if it has one.</p>\n")
+	} else if p.HasToken {
+		b.write("<p>Enter the token with which your program uses this gateway.</p>\n")
+	}
+	if p.HasToken {
+		b.write(`<form method="post" action="%s"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>`, p.Action)
+	}
 }
 
 func (p messagePage) writeTo(b *htmlText) {

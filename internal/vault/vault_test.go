@@ -82,6 +82,10 @@ func TestRecords(t *testing.T) {
 			&Registration{Issuer: "https://as.example", RedirectURI: "http://127.0.0.1:8765/cb"},
 		},
 		{&Binding{Backend: "github", Client: "abc", Issuer: "https://as.example"}, &Binding{Backend: "github", Client: "abc"}},
+		{
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw", Token: mcp.NewToken("i"), Expires: registered.Add(time.Hour), SignedIn: registered},
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw"},
+		},
 	} {
 		if err := v.Load(t.Context(), tt.loaded); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%T: loaded before it was saved: %v", tt.saved, err)

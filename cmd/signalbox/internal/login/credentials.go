@@ -60,6 +60,7 @@ With --url the list is of the access that the user of the token has at the gatew
 type credential struct {
 	Backend   string    `json:"backend"`
 	Gateway   bool      `json:"gateway,omitzero"` // it is the gateway's own
+	IDToken   bool      `json:"idToken,omitzero"` // it proves the principal, and is for no backend
 	Principal string    `json:"principal"`        // "" also for the only user without auth
 	Issuer    string    `json:"issuer"`
 	Scopes    []string  `json:"scopes"`
@@ -87,6 +88,11 @@ func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bo
 		list = append(list, credential{
 			Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
 			Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
+		})
+	}
+	for _, t := range found.Contents.IDTokens {
+		list = append(list, credential{
+			IDToken: true, Principal: t.Principal, Issuer: t.Issuer, Scopes: []string{}, Until: t.Expires, SignedIn: t.SignedIn,
 		})
 	}
 	list = append(list, ownAccess(ctx, e, k.src.Path)...)
@@ -151,8 +157,12 @@ func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 		if c.Gateway {
 			principal = "(the gateway)"
 		}
+		backend := c.Backend
+		if c.IDToken {
+			backend = "(ID token)"
+		}
 		rows = append(rows, []string{
-			c.Backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
+			backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
 		})
 	}
 	var b bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 )
 
 // NewLogout returns the command that signs a user out.
@@ -63,6 +64,9 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 		return err
 	}
 	srv, ok := k.server(name)
+	if ok && srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG && !srv.OAuth.IsGateway() {
+		return k.forgetIDToken(ctx, e, name, principal)
+	}
 	switch {
 	case len(grants) == 0 && !ok:
 		return k.unknown(name)
@@ -101,6 +105,18 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 		failed = append(failed, fmt.Errorf("logout %s: %w", name, p))
 	}
 	return errors.Join(failed...)
+}
+
+// forgetIDToken deletes the ID token of a user, with which the gateway gets the access to a server.
+func (k *kept) forgetIDToken(ctx context.Context, e *command.Env, name, principal string) error {
+	n, err := oidc.Delete(ctx, k.vault, principal)
+	switch {
+	case err != nil:
+		return fmt.Errorf("logout %s: %w", name, err)
+	case n == 0:
+		return e.PrintText(e.Stdout, name+": not signed in, nothing to delete\n")
+	}
+	return e.PrintText(e.Stdout, name+": signed out, as at all servers that the identity provider vouches for you at\n")
 }
 
 // parts returns the errors that are joined in err.
