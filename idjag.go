@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// idJAGCredentials are those of a backend for whose users an identity provider vouches.
+// idJAGCredentials are those of a backend that trusts the assertions of an identity provider.
 type idJAGCredentials struct {
 	*grant.IDJAG
 	g     *Gateway

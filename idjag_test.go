@@ -212,7 +212,7 @@ func (u users) IDToken(_ context.Context, principal string) (mcp.Token, error) {
 	return mcp.NewToken(u[principal]), nil
 }
 
-// A user without an ID token is told to sign in at the identity provider, before anything is sent.
+// A user without an ID token has to sign in at the identity provider, before anything is sent.
 func TestIDJAGOfUsers(t *testing.T) {
 	p := newTrusting(t)
 	cfg := p.entry(t, `"idToken": "unused"`)

@@ -359,30 +359,28 @@ func (e *errAssertion) Error() string { return e.text }
 
 // readToken returns the token in a file. what names it in errors.
 func readToken(path, what string) (mcp.Token, error) {
-	refuse := func(format string, args ...any) (mcp.Token, error) {
-		return mcp.Token{}, &errAssertion{what + fmt.Sprintf(format, args...)}
-	}
+	refuse := func(format string, args ...any) error { return &errAssertion{what + fmt.Sprintf(format, args...)} }
 	// Checked before it is opened: opening a pipe may block.
 	info, err := os.Stat(path)
 	if err != nil {
-		return refuse(" cannot be read: %v", err)
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	}
 	if !info.Mode().IsRegular() {
-		return refuse(" %s is not a regular file (mode %v)", path, info.Mode())
+		return mcp.Token{}, refuse(" %s is not a regular file (mode %v)", path, info.Mode())
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return refuse(" cannot be read: %v", err)
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxAssertion+1))
 	switch text = bytes.TrimSpace(text); {
 	case err != nil:
-		return refuse(" cannot be read: %v", err)
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	case len(text) > maxAssertion:
-		return refuse(" %s is larger than 64 KiB", path)
+		return mcp.Token{}, refuse(" %s is larger than 64 KiB", path)
 	case len(text) == 0:
-		return refuse(" %s is empty", path)
+		return mcp.Token{}, refuse(" %s is empty", path)
 	}
 	return mcp.NewToken(string(text)), nil
 }

@@ -154,7 +154,7 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 }
 
 // Refused requests the token again after a 401. After a 403 for lack of a scope it returns an error
-// with the scopes: more than the configuration says is not requested.
+// with the scopes: none beyond those of the configuration are requested.
 func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {

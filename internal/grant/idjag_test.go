@@ -474,7 +474,7 @@ func TestIDJAGOfAFile(t *testing.T) {
 			_, err := callAs(t.Context(), c, nil)
 			w.wantRefused(t, j, err, want, "oauth.idToken")
 		}
-		w.voucher.refuse = "invalid_grant"
+		w.set(func() { w.refuse = "invalid_grant" })
 		write(w.idToken("robot", time.Hour).Reveal())
 		time.Sleep(2 * time.Second)
 		w.tick()

@@ -49,7 +49,7 @@ type voucher struct {
 	idTokens   []string
 	assertions map[string]string // their audience
 	n          int
-	fake       time.Time // the time of a bubble, whose clock a server does not have; zero is now
+	fake       time.Time // the time of a bubble, which servers do not see; zero is now
 
 	refuse   string        // the error of token requests, or ""
 	status   int           // of token requests without an answer, or 0

@@ -72,7 +72,7 @@ func oauthOf(dir, scenario, given string) (map[string]any, error) {
 	return oauth, nil
 }
 
-// vouchedOf returns the key oauth for a user whose identity provider vouches for access, with the
+// vouchedOf returns the key oauth for a user that an identity provider vouches for, with the
 // keys of the client at the authorization server. The ID token is in a file, as of a program that
 // signs the user in.
 func vouchedOf(dir, idToken, issuer, clientID string, server map[string]any) (map[string]any, error) {
