@@ -131,7 +131,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	} else {
 		// The session or process of a legacy server lives as long as the scope. The
 		// session with a server that announces nothing ends at once.
-		f.client = b.clientOf(AllFeatures)
+		f.client = b.clientOf(b.features)
 		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -337,17 +337,23 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 }
 
 // markStale marks the offer after a failure: what was live is stale now, and what was
-// never reached is down.
+// never reached, or is refused, is down.
 func (b *Backend) markStale(ctx context.Context, err error) {
 	next := *b.Offer()
 	next.State = Down
-	if b.Offer().Known() {
+	switch {
+	case b.cfg.ByAccess && isRefusal(err):
+		next = Offer{State: Down, Refused: true, Notices: next.Notices}
+	case b.Offer().Known():
 		next.State = Stale
 	}
 	next.Reason, next.Code, next.late = b.reason(err), reasonCode(err), 0
 	b.warn(ctx, &next, err)
 	b.publish(&next)
 }
+
+// isRefusal reports whether a server has refused a request because it lacks the access of a user.
+func isRefusal(err error) bool { return reasonCode(err) == code.AuthSignIn }
 
 // warnInterval is the time between two warnings about the same failure.
 const warnInterval = time.Minute
