@@ -25,6 +25,19 @@ type backendCredentials interface {
 	close()
 }
 
+// userAccess are the Credentials of a backend that is called as users with access of their own.
+type userAccess interface {
+	backendCredentials
+
+	// isPerUser reports whether the users have lists of their own if the backend does not list
+	// for anybody.
+	isPerUser() bool
+
+	// held returns the access of a principal, or a *grant.Missing. It waits for no more than a
+	// read of the vault.
+	held(ctx context.Context, principal string) (grant.Held, error)
+}
+
 // OAuthStatus is how the gateway gets access tokens for a backend, or the headers that a program
 // prints. It contains no token.
 type OAuthStatus struct {

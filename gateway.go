@@ -61,6 +61,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	userLists    *userLists
 	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
@@ -123,6 +124,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
 	}
+	g.userLists = newUserLists(g)
 	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}

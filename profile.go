@@ -57,6 +57,7 @@ func (c viewer) owner() string {
 func (g *Gateway) derive(v *view) {
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)
+	g.withUsers(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
 	for _, p := range catalogProfiles(v.cfg) {
 		// When it is used first: most profiles have no client most of the time, and a catalog

@@ -30,7 +30,9 @@ func (g *Gateway) restOf(b *activeBackend) *backend.Rest {
 		Idle:      cmp.Or(b.srv.Idle, config.DefaultIdle),
 		Processes: b.client,
 		Busy:      func() bool { return b.tasks.any(time.Now()) },
-		Shown:     func(client *mcp.Peer) backend.Lists { return g.viewOf(client).listsOf(b) },
+		Shown: func(client *mcp.Peer) backend.Lists {
+			return g.viewOf(viewer{Client: backend.Client{Peer: client}}).listsOf(b)
+		},
 	}
 }
 

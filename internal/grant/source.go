@@ -258,6 +258,29 @@ func (s *Source) Check(ctx context.Context, principal string) error {
 	return nil
 }
 
+// Held is a grant that a principal has.
+type Held struct {
+	Serial   uint64    // of the access token; each new one has a greater number
+	SignedIn time.Time // the sign-in that it is from
+}
+
+// Held returns the grant of a principal, or a *Missing if it has none that may be sent. Unlike
+// Check it renews nothing, and waits for no more than a read of the vault.
+func (s *Source) Held(ctx context.Context, principal string) (Held, error) {
+	if s.isLookDue(principal) {
+		if err := s.look(ctx, principal); err != nil {
+			return Held{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holderLocked(principal)
+	if err := s.withheldLocked(h, time.Now()); err != nil {
+		return Held{}, err
+	}
+	return Held{h.serial, h.grant.SignedIn}, nil
+}
+
 // Has reports whether a principal has a grant that may be sent, with scopes.
 func (s *Source) Has(ctx context.Context, principal string, scopes []string) bool {
 	g, _, err := s.token(ctx, principal)
