@@ -222,6 +222,21 @@ func (g *Gateway) noteUser(req *mcp.Request) {
 	}
 }
 
+// checkSoon looks up the access of a client that begins to listen. It does not block.
+func (l *userLists) checkSoon(c viewer) {
+	u := l.of(c)
+	backends := l.g.view.Load().users.backends()
+	if u == nil || !slices.ContainsFunc(backends, u.isCheckDue) {
+		return
+	}
+	// Ends after a read of the vault for each backend; Gateway.stop waits for it.
+	l.g.begin(func() {
+		for _, b := range backends {
+			u.check(l.g.ctx, b)
+		}
+	})
+}
+
 // userSessionKey is the key, in the scope of a session, of its userSession.
 type userSessionKey struct{}
 
@@ -569,8 +584,15 @@ func (u *listUser) isKnown(backends []*activeBackend, want func(*activeBackend) 
 	defer u.mu.Unlock()
 	return !slices.ContainsFunc(backends, func(b *activeBackend) bool {
 		one := u.lists[b.Backend]
-		return want(b) && (one == nil || now.Sub(one.checked) >= accessFor || one.Backend != nil && one.Offer().State == backend.Starting)
+		return want(b) && (one == nil || now.Sub(one.checked) >= accessFor || u.isAwaitedLocked(one))
 	})
+}
+
+// isAwaitedLocked reports whether a backend has not answered the first request for its lists. Its
+// own offer may be a moment ahead of what the user is offered.
+func (u *listUser) isAwaitedLocked(one *userList) bool {
+	_, answered := (*u.offers.Load())[one.of.Backend]
+	return one.Backend != nil && !answered
 }
 
 // awaitUserLists waits for the lists of the sender of a request at the backends that want accepts,
@@ -624,7 +646,7 @@ func (u *listUser) pending(limit time.Duration, want func(*activeBackend) bool) 
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, one := range u.lists {
-		if one.Backend == nil || one.Offer().State != backend.Starting || !want(one.of) {
+		if !u.isAwaitedLocked(one) || !want(one.of) {
 			continue
 		}
 		switch rest := remainingStart(one.Backend, limit, now); {

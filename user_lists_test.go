@@ -179,23 +179,39 @@ type outage struct {
 
 	mu   sync.Mutex
 	away bool
+	cuts map[*http.Request]context.CancelFunc
 }
 
+// set makes the server go away, with all that it serves, or come back.
 func (o *outage) set(away bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.away = away
+	for _, cut := range o.cuts {
+		cut()
+	}
 }
 
 func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cut := context.WithCancel(r.Context())
+	defer cut()
 	o.mu.Lock()
 	away := o.away
+	if o.cuts == nil {
+		o.cuts = make(map[*http.Request]context.CancelFunc)
+	}
+	o.cuts[r] = cut
 	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.cuts, r)
+	}()
 	if away {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	o.next.ServeHTTP(w, r)
+	o.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
 const testVaultKey = "a key of thirty-two characters or more"
@@ -239,12 +255,14 @@ func (u *users) signIn(user string) { u.signInAs(user, user) }
 // signInAs signs a user in with an account of the server.
 func (u *users) signInAs(user, account string) {
 	u.T.Helper()
+	g := &vault.Grant{GrantKey: grantKey(user)}
+	if err := u.vault.Load(u.T.Context(), g); err != nil && !errors.Is(err, vault.ErrNotFound) {
+		u.T.Fatal(err)
+	}
 	now := time.Now()
-	err := u.vault.Save(u.T.Context(), &vault.Grant{
-		GrantKey: grantKey(user), URL: "http://crm/mcp", AccessToken: mcp.NewToken(accessPrefix + account), TokenType: "Bearer",
-		Expires: now.Add(1000 * time.Hour), SignedIn: now,
-	})
-	if err != nil {
+	g.URL, g.AccessToken, g.TokenType = "http://crm/mcp", mcp.NewToken(accessPrefix+account), "Bearer"
+	g.Expires, g.SignedIn = now.Add(1000*time.Hour), now
+	if err := u.vault.Save(u.T.Context(), g); err != nil {
 		u.T.Fatal(err)
 	}
 }

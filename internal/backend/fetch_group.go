@@ -39,11 +39,11 @@ type fetchGroup struct {
 	offered   listSet
 	lists     [catalog.NumKinds]catalog.List
 	shared    [catalog.NumKinds]*snapshot // of lists
-	errs      [catalog.NumKinds]error // of the lists that failed
-	busy      listSet                 // the lists that are being fetched
-	refetch   listSet                 // the busy lists that have changed since the fetch began
-	announced listSet                 // the lists that the server has notified of, until they are fetched
-	results   chan fetched            // capacity for all of busy
+	errs      [catalog.NumKinds]error     // of the lists that failed
+	busy      listSet                     // the lists that are being fetched
+	refetch   listSet                     // the busy lists that have changed since the fetch began
+	announced listSet                     // the lists that the server has notified of, until they are fetched
+	results   chan fetched                // capacity for all of busy
 }
 
 // fetched is the result of one fetch.
