@@ -90,7 +90,9 @@ type listener struct {
 func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mcp.Caller, want listen.Filter) (*listener, error) {
 	// With sending set, a change before run is only recorded: nothing precedes the
 	// acknowledgement.
-	g.userLists.checkSoon(viewerOf(req))
+	if g.view.Load().users != nil {
+		g.userLists.checkSoon(viewerOf(req))
+	}
 	l := &listener{g: g, ctx: ctx, client: followerOf(req), caller: caller, want: want, sending: true}
 	// In this order: a change after add wakes the listener, and a change before it is in
 	// the initial state or, for a session, due since its last list.

@@ -462,9 +462,11 @@ func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	return i >= 0 && b.needsGate(v.offered[i])
 }
 
-// gateInput returns what the catalog has of a backend at which a user has to sign in first.
+// gateInput returns what the catalog has of a backend at which a user has to sign in first. It may
+// come to offer anything. Its rules are about its own tools, and so do not hide this one.
 func (b *activeBackend) gateInput(in catalog.Backend) catalog.Backend {
-	in.State = catalog.Live
+	in.State, in.IsPartial = catalog.Stale, true
+	in.Rules = catalog.Rules{Prefix: in.Rules.Prefix}
 	in.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
 	tool, err := json.Marshal(map[string]any{
 		"name": gateName, "title": "Sign in to " + b.Name(),
