@@ -34,8 +34,9 @@ type userAccess interface {
 	isPerUser() bool
 
 	// held returns the access of a principal, or a *grant.Missing. It waits for no more than a
-	// read of the vault.
+	// read of the vault. identity is that with which the access is used, or nil.
 	held(ctx context.Context, principal string) (grant.Held, error)
+	identity(principal string) *mcp.Identity
 }
 
 // OAuthStatus is how the gateway gets access tokens for a backend, or the headers that a program

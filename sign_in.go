@@ -207,6 +207,8 @@ func (c *userCredentials) held(ctx context.Context, principal string) (grant.Hel
 	return source.Held(ctx, principal)
 }
 
+func (*userCredentials) identity(string) *mcp.Identity { return nil }
+
 // PerPrincipal reports whether there are several users.
 func (c *userCredentials) PerPrincipal() bool { return !c.isSingle }
 

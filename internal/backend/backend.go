@@ -48,6 +48,10 @@ type Config struct {
 	Principal string
 	Lacking   Features
 
+	// Identity, if not nil, returns the identity that the lists are requested with. It may be
+	// called at any time.
+	Identity func() *mcp.Identity
+
 	// ByAccess is whether the server may list only with the access of a user that has signed in.
 	// If it refuses the access that the lists are requested with, nothing is offered any more,
 	// and Offer.Refused is set. Otherwise the last lists stay offered as after other failures.

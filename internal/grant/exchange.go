@@ -116,6 +116,10 @@ func (e *Exchange) Offer(id *mcp.Identity) bool {
 	return e.lister.CompareAndSwap(before, id)
 }
 
+// Accepts reports whether the token of a sender may be exchanged: it is of the authorization server,
+// and has not expired.
+func (e *Exchange) Accepts(id *mcp.Identity) bool { return e.check(id) == nil && !hasEnded(id) }
+
 // For returns the token that the one of the sender of a request was exchanged for.
 //
 // A call goes on when the token of its sender ends: what it sends from then on has the token that
@@ -152,7 +156,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	id := e.sender(req)
 	switch {
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized && !e.cfg.SharedLists:
-		return &Error{withKeys(e.cfg.Backend, "it shows its lists only to users, and lists of each user are not supported yet; if all users see the same, write \"lists: shared\"", []string{"lists"}), nil}
+		return &Missing{Backend: e.cfg.Backend, Reason: NeverSignedIn} // the lists are those of users
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized:
 		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
 	case id == nil && isOwn(req):
