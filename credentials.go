@@ -33,9 +33,12 @@ type userAccess interface {
 	// for anybody.
 	isPerUser() bool
 
-	// held returns the access of a principal, or a *grant.Missing. It waits for no more than a
-	// read of the vault. identity is that with which the access is used, or nil.
-	held(ctx context.Context, principal string) (grant.Held, error)
+	// held returns the access of a principal, or a *grant.Missing, as it was at most age ago. It
+	// waits for no more than a read of the vault. look makes it known for many principals.
+	held(ctx context.Context, principal string, age time.Duration) (grant.Held, error)
+	look(ctx context.Context, principals []string)
+
+	// identity returns that with which the access of a principal is used, or nil.
 	identity(principal string) *mcp.Identity
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -109,8 +110,10 @@ func (c *exchangeCredentials) identity(principal string) *mcp.Identity {
 	return c.senders[principal].Identity
 }
 
+func (*exchangeCredentials) look(context.Context, []string) {}
+
 // held returns the access of a principal: the latest token that it has presented.
-func (c *exchangeCredentials) held(_ context.Context, principal string) (grant.Held, error) {
+func (c *exchangeCredentials) held(_ context.Context, principal string, _ time.Duration) (grant.Held, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s, ok := c.senders[principal]

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -199,12 +200,23 @@ func (c *userCredentials) isPerUser() bool {
 }
 
 // held returns the grant of a principal.
-func (c *userCredentials) held(ctx context.Context, principal string) (grant.Held, error) {
+func (c *userCredentials) held(ctx context.Context, principal string, age time.Duration) (grant.Held, error) {
 	source, err := c.grants()
 	if err != nil {
 		return grant.Held{}, err
 	}
-	return source.Held(ctx, principal)
+	return source.Held(ctx, principal, age)
+}
+
+// look reads the grants of principals.
+func (c *userCredentials) look(ctx context.Context, principals []string) {
+	source, err := c.grants()
+	if err == nil {
+		err = source.Look(ctx, principals)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.g.log.LogAttrs(ctx, slog.LevelWarn, "the grants of users cannot be read", slog.String("backend", c.srv.Name), slog.Any("err", err))
+	}
 }
 
 func (*userCredentials) identity(string) *mcp.Identity { return nil }

@@ -232,7 +232,7 @@ func (l *userLists) checkSoon(c viewer) {
 	// Ends after a read of the vault for each backend; Gateway.stop waits for it.
 	l.g.begin(func() {
 		for _, b := range backends {
-			u.check(l.g.ctx, b)
+			u.check(l.g.ctx, b, accessFor)
 		}
 	})
 }
@@ -308,15 +308,31 @@ func (l *userLists) keepOnce() bool {
 			l.add(c) // it has a listen
 		}
 	}
-	for _, u := range l.everybody() {
-		if !l.forget(u) {
-			u.keep(v)
-		}
+	all := slices.DeleteFunc(l.everybody(), l.forget)
+	l.lookAt(v, all)
+	for _, u := range all {
+		u.keep(v)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keeping = l.count > 0 || l.g.view.Load().users != nil
 	return l.keeping
+}
+
+// lookAt reads the access of users.
+func (l *userLists) lookAt(v *view, users []*listUser) {
+	if len(users) == 0 {
+		return
+	}
+	var principals []string
+	for _, u := range users {
+		principals = append(principals, u.principal)
+	}
+	slices.Sort(principals)
+	principals = slices.Compact(principals)
+	for _, b := range v.users.backends() {
+		b.access.(userAccess).look(l.g.ctx, principals) //nolint:forcetypeassert // the only backends with lists of users
+	}
 }
 
 func (l *userLists) everybody() []*listUser {
@@ -367,7 +383,7 @@ func (u *listUser) keep(v *view) {
 		u.drop(one)
 	}
 	for _, b := range v.users.backends() {
-		u.check(u.all.g.ctx, b)
+		u.check(u.all.g.ctx, b, forgetAfter) // lookAt has read it
 	}
 }
 
@@ -434,10 +450,10 @@ func (u *listUser) setLocked(key *backend.Backend, o *backend.Offer) (changed bo
 	return o == nil || next[key].content != before.content
 }
 
-// check looks up the access of a user to a backend, and begins to track its lists, or ends that.
-// It waits for no more than a read of the vault.
-func (u *listUser) check(ctx context.Context, b *activeBackend) {
-	held, err := b.access.(userAccess).held(ctx, u.principal) //nolint:forcetypeassert // the only backends with lists of users
+// check looks up the access of a user to a backend, as it was at most age ago, and begins to track
+// its lists, or ends that. It waits for no more than a read of the vault.
+func (u *listUser) check(ctx context.Context, b *activeBackend, age time.Duration) {
+	held, err := b.access.(userAccess).held(ctx, u.principal, age) //nolint:forcetypeassert // the only backends with lists of users
 	u.mu.Lock()
 	changed := u.applyLocked(b, held, err)
 	u.mu.Unlock()
@@ -555,7 +571,7 @@ func (l *userLists) usersOf(principal string) []*listUser {
 // recheck looks up the access of all users of a principal to a backend that has just changed.
 func (l *userLists) recheck(ctx context.Context, principal string, b *activeBackend) {
 	for _, u := range l.usersOf(principal) {
-		u.check(ctx, b)
+		u.check(ctx, b, accessFor)
 	}
 }
 
@@ -611,7 +627,7 @@ func (g *Gateway) awaitUserLists(ctx context.Context, req *mcp.Request, limit ti
 	want = g.within(req.Profile, want)
 	for _, b := range backends {
 		if want(b) && u.isCheckDue(b) {
-			u.check(ctx, b)
+			u.check(ctx, b, accessFor)
 		}
 	}
 	for {

@@ -4,6 +4,7 @@
 package grant
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -265,9 +266,10 @@ type Held struct {
 }
 
 // Held returns the grant of a principal, or a *Missing if it has none that may be sent. Unlike
-// Check it renews nothing, and waits for no more than a read of the vault.
-func (s *Source) Held(ctx context.Context, principal string) (Held, error) {
-	if s.isLookDue(principal) {
+// Check it renews nothing, and waits for no more than a read of the vault, which is made if the last
+// one was longer ago than age.
+func (s *Source) Held(ctx context.Context, principal string, age time.Duration) (Held, error) {
+	if s.isLookDue(principal, age) {
 		if err := s.look(ctx, principal); err != nil {
 			return Held{}, err
 		}
@@ -279,6 +281,21 @@ func (s *Source) Held(ctx context.Context, principal string) (Held, error) {
 		return Held{}, err
 	}
 	return Held{h.serial, h.grant.SignedIn}, nil
+}
+
+// Look reads the grants of many principals from the vault, with one list of it. Those that cannot be
+// read stay as they are.
+func (s *Source) Look(ctx context.Context, principals []string) error {
+	all, err := s.cfg.Vault.Listing(ctx)
+	if err != nil {
+		return err
+	}
+	for _, principal := range principals {
+		if err := cmp.Or(ctx.Err(), s.lookIn(ctx, principal, all.Grants)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Has reports whether a principal has a grant that may be sent, with scopes.
