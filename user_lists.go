@@ -690,6 +690,15 @@ func (g *Gateway) refreshUserLists(req *mcp.Request, now time.Time) {
 	}
 }
 
+// viewOfUser returns the view with the lists of a caller, as far as they are known.
+func (g *Gateway) viewOfUser(id *mcp.Identity, client *mcp.Peer) *view {
+	v := g.view.Load()
+	if v.users == nil || id == nil {
+		return v
+	}
+	return g.userLists.view(v, viewer{Client: backend.Client{Peer: client, Principal: id.Principal}})
+}
+
 // view returns the view of a client, on a view without the lists of users.
 func (l *userLists) view(v *view, c viewer) *view {
 	if c.Principal == "" {
@@ -746,44 +755,47 @@ type UserListsStatus struct {
 // describe adds what is known of the users of a backend to its status.
 func (p *perUser) describe(s *BackendStatus, b *activeBackend) {
 	s.Users = new(UserListsStatus)
-	counted := make(map[string]bool)
+	states := make(map[string]backend.State) // the best one of each user
 	contents := make(map[backend.Content]bool)
-	best := backend.Down
+	var best *backend.Offer
 	for _, u := range p.all.everybody() {
-		o, ok := u.listsOf(b.Backend)
-		if !ok {
+		o, has := u.listsOf(b.Backend)
+		if !has {
 			continue
 		}
-		isFirst := !counted[u.principal]
-		counted[u.principal] = true
-		switch {
-		case o.Offer == nil: // not answered yet
-		case o.State == backend.Live:
-			best = backend.Live
-		case o.State == backend.Stale:
-			if best != backend.Live {
-				best = backend.Stale
+		state := backend.Starting
+		if o.Offer != nil {
+			state = o.State
+			if best == nil || isBetter(state, best.State) {
+				best = o.Offer
 			}
-			s.Users.Stale += count(isFirst)
-		default:
-			s.Users.Down += count(isFirst)
+			if o.Known() {
+				contents[o.content] = true
+			}
 		}
-		if o.Offer != nil && o.Known() {
-			contents[o.content] = true
-			s.Version = o.Server.Version
-		}
-		if o.Offer != nil && s.State != backend.Live.String() && (o.State == best || s.Since.IsZero()) {
-			s.State, s.Reason, s.Code, s.Since = o.State.String(), o.Reason, o.Code, o.At
+		if before, known := states[u.principal]; !known || isBetter(state, before) {
+			states[u.principal] = state
 		}
 	}
-	s.Users.Users, s.Users.Lists = len(counted), len(contents)
+	for _, state := range states {
+		switch state {
+		case backend.Stale:
+			s.Users.Stale++
+		case backend.Down:
+			s.Users.Down++
+		default: // known, or requested just now
+		}
+	}
+	s.Users.Users, s.Users.Lists = len(states), len(contents)
+	if best != nil {
+		s.State, s.Reason, s.Code, s.Version, s.Since = best.State.String(), best.Reason, best.Code, best.Server.Version, best.At
+	}
 }
 
-func count(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
+// isBetter reports whether a user of a backend in a state has more than in another.
+func isBetter(a, b backend.State) bool {
+	order := [backend.NumStates]int{backend.Live: 3, backend.Stale: 2, backend.Down: 1}
+	return order[a] > order[b]
 }
 
 // listsOf returns what a backend offers to the user: an empty userOffer before it has answered. It

@@ -354,3 +354,122 @@ func TestListsOfAnybody(t *testing.T) {
 		}
 	})
 }
+
+// The operator reads for how many users a name is listed, and no user is named.
+func TestExplainListsOfUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.give("ann", "find", "pay")
+		d.give("bob", "find", "old")
+		u := openUsers(t, d, "modern", func(cfg *config.Config) {
+			cfg.Servers[0].Rename = map[string]string{"pay": "pay_now"}
+			cfg.Servers[0].Exclude = []string{"old"}
+		})
+		u.signIn("ann")
+		u.signIn("bob")
+		gatewaytest.WantEqual(t, "tools of ann", u.tools("ann"), "crm__find pay_now wiki__read")
+		gatewaytest.WantEqual(t, "tools of bob", u.tools("bob"), "crm__find wiki__read")
+		for name, want := range map[string]string{
+			"crm__find": `listed; for 2 of its 2 users that are signed in and use the gateway; prefix "crm__"; true`,
+			"pay_now":   `listed; for 1 of its 2 users that are signed in and use the gateway; renamed "pay_now"; true`,
+			"crm__old":  `listed; for 1 of its 2 users that are signed in and use the gateway; exclude "old"; false`,
+		} {
+			x := u.G.Explain(name, "")
+			var steps []string
+			for _, item := range x.Items {
+				for _, step := range item.Chain {
+					steps = append(steps, step.Text)
+				}
+			}
+			gatewaytest.WantEqual(t, name, strings.Join(append(steps, fmt.Sprint(x.Offered)), "; "), want)
+		}
+		x := u.G.Explain("crm__nothing", "")
+		if got := strings.Join(x.Unlisted, "\n"); x.Offered || len(x.Items)+len(x.Unreached) > 0 || got != "server crm lists for each user that is signed in, and this name for none of the 2 that use the gateway" {
+			t.Errorf("explanation %+v", x)
+		}
+		if x := u.G.Explain("crm", ""); x.Server == nil || x.Server.State != "live" {
+			t.Errorf("explanation %+v", x)
+		}
+	})
+}
+
+// A policy and profiles apply to the lists of each user.
+func TestPolicyOfListsOfUsers(t *testing.T) {
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.give("ann", "find", "pay", "admin")
+			d.give("bob", "find", "pay", "admin")
+			u := openUsers(t, d, era, func(cfg *config.Config) {
+				cfg.Policy = config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{
+					{Name: "no-admin", Deny: `principal.name != "ann"`, On: []string{"*__admin"}},
+				}}
+				cfg.Profiles = []config.Profile{{Name: "money", Servers: []string{"crm"}, Include: []string{"*__pay", "*__admin"}}}
+			})
+			u.signIn("ann")
+			u.signIn("bob")
+			for _, w := range []struct{ user, profile, want string }{
+				{"ann", "", "crm__find crm__pay crm__admin wiki__read"},
+				{"bob", "", "crm__find crm__pay wiki__read"},
+				{"eve", "", "crm__sign_in wiki__read"},
+				{"ann", "money", "crm__pay crm__admin"},
+				{"bob", "money", "crm__pay"},
+			} {
+				list := u.At(w.profile).PostModern("1", "tools/list", "", "", gatewaytest.WithToken(w.user)).Body
+				gatewaytest.WantEqual(t, era+": tools of "+w.user+" at "+w.profile, listedNames(list), w.want)
+				if !strings.Contains(list, `"cacheScope":"private"`) {
+					t.Errorf("%s: a list of one user is public: %s", era, list)
+				}
+			}
+			if res := u.call("bob", "crm__admin"); !strings.Contains(res, "unknown tool") {
+				t.Errorf("%s: bob gets %s", era, res)
+			}
+			if res := u.call("ann", "crm__admin"); !strings.Contains(res, "admin by ann") {
+				t.Errorf("%s: ann gets %s", era, res)
+			}
+		})
+	}
+}
+
+// A reload that changes the rules of a server, or what its lists are, counts for the lists of users.
+func TestReloadOfListsOfUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.give("ann", "find", "pay")
+		u := openUsers(t, d, "modern", nil)
+		u.signIn("ann")
+		gatewaytest.WantEqual(t, "tools of ann", u.tools("ann"), "crm__find crm__pay wiki__read")
+		fetched := len(d.requests("ann"))
+		reload := func(change func(*config.Config)) {
+			t.Helper()
+			next := u.cfg
+			next.Servers = slices.Clone(u.cfg.Servers)
+			change(&next)
+			if err := u.G.Reload(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		reload(func(cfg *config.Config) { cfg.Servers[0].Include = []string{"p*"} })
+		gatewaytest.WantEqual(t, "tools of ann with include", u.tools("ann"), "crm__pay wiki__read")
+		gatewaytest.WantEqual(t, "tools of eve with include", u.tools("eve"), "crm__sign_in wiki__read")
+		if n := len(d.requests("ann")) - fetched; n > 1 { // after the acknowledgement of the listen
+			t.Errorf("the lists were fetched %d times", n)
+		}
+		reload(func(cfg *config.Config) { cfg.Servers = cfg.Servers[1:] })
+		gatewaytest.WantEqual(t, "tools of ann without the server", u.tools("ann"), "wiki__read")
+		time.Sleep(time.Minute)
+		if got := d.followed(); len(got) != 0 {
+			t.Errorf("listens of %q", got)
+		}
+		reload(func(*config.Config) {})
+		gatewaytest.WantEqual(t, "tools of ann at the end", u.tools("ann"), "crm__find crm__pay wiki__read")
+		reload(func(cfg *config.Config) {
+			own := *cfg.Servers[0].OAuth
+			own.Lists = config.ListsShared
+			cfg.Servers[0].OAuth = &own
+		})
+		u.call("ann", "crm__sign_in")
+		gatewaytest.WantEqual(t, "shared tools of eve", u.tools("eve"), "crm__find crm__pay wiki__read")
+	})
+}
