@@ -121,8 +121,8 @@ type listUser struct {
 	changed  chan struct{} // closed and replaced when an offer changes
 }
 
-// userOffers are what backends offer to a user. There is none of a backend that the user has no
-// access to, or that has not answered yet.
+// userOffers are what backends offer to a user, except for those that it has no access to, and those
+// that have not answered yet.
 type userOffers map[*backend.Backend]userOffer
 
 type userOffer struct {
@@ -583,99 +583,6 @@ func (l *userLists) retry(b *activeBackend) {
 	l.look()
 }
 
-// userListsReady reports whether awaitUserLists has nothing to wait for.
-func (g *Gateway) userListsReady(req *mcp.Request) bool {
-	backends := g.view.Load().users.backends()
-	if len(backends) == 0 || req.Principal == "" {
-		return true
-	}
-	u := g.userLists.of(viewerOf(req))
-	return u == nil || u.isKnown(backends, g.within(req.Profile, anyBackend))
-}
-
-// isKnown reports whether the access of the user was looked up just now, and the lists of the
-// backends that want accepts are known.
-func (u *listUser) isKnown(backends []*activeBackend, want func(*activeBackend) bool) bool {
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return !slices.ContainsFunc(backends, func(b *activeBackend) bool {
-		one := u.lists[b.Backend]
-		return want(b) && (one == nil || now.Sub(one.checked) >= accessFor || u.isAwaitedLocked(one))
-	})
-}
-
-// isAwaitedLocked reports whether a backend has not answered the first request for its lists. Its
-// own offer may be a moment ahead of what the user is offered.
-func (u *listUser) isAwaitedLocked(one *userList) bool {
-	_, answered := (*u.offers.Load())[one.of.Backend]
-	return one.Backend != nil && !answered
-}
-
-// awaitUserLists waits for the lists of the sender of a request at the backends that want accepts,
-// until the start of each has taken limit. A negative limit means no limit.
-func (g *Gateway) awaitUserLists(ctx context.Context, req *mcp.Request, limit time.Duration, want func(*activeBackend) bool) {
-	backends := g.view.Load().users.backends()
-	if len(backends) == 0 {
-		return
-	}
-	g.noteUser(req) // the backend may have refused to list for anybody just now
-	u := g.userLists.of(viewerOf(req))
-	if u == nil {
-		return
-	}
-	want = g.within(req.Profile, want)
-	for _, b := range backends {
-		if want(b) && u.isCheckDue(b) {
-			u.check(ctx, b, accessFor)
-		}
-	}
-	for {
-		left, changed, wait := u.pending(limit, want)
-		if !wait {
-			return
-		}
-		var over <-chan time.Time
-		if left >= 0 {
-			over = time.After(left)
-		}
-		select {
-		case <-changed:
-		case <-over:
-		case <-g.ctx.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (u *listUser) isCheckDue(b *activeBackend) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	one := u.lists[b.Backend]
-	return one == nil || time.Since(one.checked) >= accessFor
-}
-
-// pending is view.pending for the lists of a user. changed is closed when an offer has changed.
-func (u *listUser) pending(limit time.Duration, want func(*activeBackend) bool) (left time.Duration, changed <-chan struct{}, ok bool) {
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, one := range u.lists {
-		if !u.isAwaitedLocked(one) || !want(one.of) {
-			continue
-		}
-		switch rest := remainingStart(one.Backend, limit, now); {
-		case rest < 0:
-			return noLimit, u.changed, true
-		case rest > 0:
-			left, ok = max(left, rest), true
-		}
-	}
-	return left, u.changed, ok
-}
-
 // refreshUserLists requests the lists of the sender of a request that are old and that no
 // notification keeps current.
 func (g *Gateway) refreshUserLists(req *mcp.Request, now time.Time) {
@@ -741,68 +648,4 @@ func (l *userLists) offerOf(b *activeBackend, c viewer) *backend.Offer {
 		return (*u.offers.Load())[b.Backend].Offer
 	}
 	return nil
-}
-
-// UserListsStatus are the numbers of the users of a backend that lists only for users that are
-// signed in. Users are those with access that have used the gateway within ten minutes.
-type UserListsStatus struct {
-	Users int `json:"users"`
-	Lists int `json:"lists"`          // how many different ones they have
-	Stale int `json:"stale,omitzero"` // users with lists of before the backend was lost
-	Down  int `json:"down,omitzero"`  // users without lists, because it cannot be reached
-}
-
-// describe adds what is known of the users of a backend to its status.
-func (p *perUser) describe(s *BackendStatus, b *activeBackend) {
-	s.Users = new(UserListsStatus)
-	states := make(map[string]backend.State) // the best one of each user
-	contents := make(map[backend.Content]bool)
-	var best *backend.Offer
-	for _, u := range p.all.everybody() {
-		o, has := u.listsOf(b.Backend)
-		if !has {
-			continue
-		}
-		state := backend.Starting
-		if o.Offer != nil {
-			state = o.State
-			if best == nil || isBetter(state, best.State) {
-				best = o.Offer
-			}
-			if o.Known() {
-				contents[o.content] = true
-			}
-		}
-		if before, known := states[u.principal]; !known || isBetter(state, before) {
-			states[u.principal] = state
-		}
-	}
-	for _, state := range states {
-		switch state {
-		case backend.Stale:
-			s.Users.Stale++
-		case backend.Down:
-			s.Users.Down++
-		default: // known, or requested just now
-		}
-	}
-	s.Users.Users, s.Users.Lists = len(states), len(contents)
-	if best != nil {
-		s.State, s.Reason, s.Code, s.Version, s.Since = best.State.String(), best.Reason, best.Code, best.Server.Version, best.At
-	}
-}
-
-// isBetter reports whether a user of a backend in a state has more than in another.
-func isBetter(a, b backend.State) bool {
-	order := [backend.NumStates]int{backend.Live: 3, backend.Stale: 2, backend.Down: 1}
-	return order[a] > order[b]
-}
-
-// listsOf returns what a backend offers to the user: an empty userOffer before it has answered. It
-// reports false if the user has no access.
-func (u *listUser) listsOf(key *backend.Backend) (userOffer, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	one := u.lists[key]
-	return (*u.offers.Load())[key], one != nil && one.Backend != nil
 }
