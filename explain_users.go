@@ -76,7 +76,7 @@ func (x *explainer) ofUsers(e *Explanation, allow func(*catalog.Entry) bool) {
 	}
 }
 
-// unlistedForUsers returns that no user of a backend has the name, or "" if none is known.
+// unlistedForUsers returns that no user of a backend has the name, or "" without known users.
 func (x *explainer) unlistedForUsers(b *activeBackend, o *backend.Offer) string {
 	if !b.listsPerUser(o) {
 		return ""

@@ -282,7 +282,7 @@ func (l *userLists) look() {
 	l.keepLocked()
 }
 
-// keep looks at the users until there are none, and no backend lists only for them.
+// keep looks at the users until no user is left, and no backend lists only for them.
 func (l *userLists) keep() {
 	for {
 		began := time.Now()
