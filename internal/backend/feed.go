@@ -359,10 +359,12 @@ func isRefusal(err error) bool { return reasonCode(err) == code.AuthSignIn }
 const warnInterval = time.Minute
 
 // warn logs a failure that changes the state or the code, and one that does not at most
-// once a minute, with the number of those in between.
+// once a minute, with the number of those in between. A refusal for lack of access, which is
+// how some servers are, is not repeated.
 func (b *Backend) warn(ctx context.Context, next *Offer, err error) {
 	old, now := b.Offer(), time.Now()
-	if old.State == next.State && old.Code == next.Code && now.Sub(b.warnedAt) < warnInterval {
+	isSame := old.State == next.State && old.Code == next.Code
+	if isSame && (next.Refused || now.Sub(b.warnedAt) < warnInterval) {
 		b.notWarned++
 		return
 	}

@@ -5,6 +5,7 @@ package backend
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -54,6 +56,20 @@ func TestRefusedAccess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That a server lists only with access is logged once.
+func TestRefusalIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newToolServer(false, "a")
+		s.failAll(errNoAccess)
+		var log logtest.Log
+		_, _ = follow(t, s, Config{ByAccess: true, Logger: slog.New(log.Handler())})
+		time.Sleep(time.Hour)
+		if got := log.Lines(); len(got) != 1 {
+			t.Errorf("log %q", got)
+		}
+	})
 }
 
 // oneListRefused is a server that answers all requests but those for its tools to anybody.
