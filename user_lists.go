@@ -455,7 +455,7 @@ func (u *listUser) setLocked(key *backend.Backend, o *backend.Offer) (changed bo
 func (u *listUser) check(ctx context.Context, b *activeBackend, age time.Duration) {
 	held, err := b.access.(userAccess).held(ctx, u.principal, age) //nolint:forcetypeassert // the only backends with lists of users
 	u.mu.Lock()
-	changed := u.applyLocked(b, held, err)
+	changed := u.applyLocked(b, held, err) //nolint:contextcheck // what it begins to track outlives the request
 	u.mu.Unlock()
 	if changed {
 		u.all.g.changed.wakeUser(u.principal)

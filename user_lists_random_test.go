@@ -229,5 +229,5 @@ func heap() int {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // it fits
+	return int(m.HeapAlloc)
 }

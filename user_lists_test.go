@@ -76,6 +76,9 @@ func (d *desk) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (
 		if d.all != nil {
 			tools = d.all
 		}
+		if !strings.Contains(string(req.Client.Capabilities), "elicitation") {
+			tools = slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == "ask" })
+		}
 		d.listed = append(d.listed, req.Principal)
 		return mcp.NewResult([]byte(strings.Replace(gatewaytest.ToolList(tools...), "{", `{"cacheScope":"public","ttlMs":60000,`, 1)))
 	case "tools/call":
@@ -304,7 +307,7 @@ func (u *users) call(user, name string) string {
 }
 
 // eras are those of the server.
-var eras = []string{"modern", "legacy"} //nolint:gochecknoglobals // never changed
+var eras = []string{"modern", "legacy"}
 
 // Each user has its own lists of a server that lists only for users that are signed in, and none
 // of another one. A tool of another user is unknown, byte for byte. A user without access has the
@@ -331,6 +334,26 @@ func TestListsOfUsers(t *testing.T) {
 			}
 			if s := u.G.Status().Backends[0]; s.State != "live" || s.Users == nil || s.Users.Users != 2 || s.Users.Lists != 2 {
 				t.Errorf("%s: status %+v with users %+v", era, s, s.Users)
+			}
+		})
+	}
+}
+
+// Clients of one user that declare other capabilities have the lists for those.
+func TestListsOfUserByCapabilities(t *testing.T) {
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.give("ann", "find", "ask")
+			u := openUsers(t, d, era, nil)
+			u.signIn("ann")
+			sess := u.Legacy(gatewaytest.WithToken("ann"))
+			for range 2 {
+				gatewaytest.WantEqual(t, era+": with elicitation", listedNames(u.Post(gatewaytest.LegacyRequest("2", "tools/list", ""), sess).Body), "crm__find crm__ask wiki__read")
+				gatewaytest.WantEqual(t, era+": without", u.tools("ann"), "crm__find wiki__read")
+			}
+			if s := u.G.Status().Backends[0]; s.Users == nil || s.Users.Users != 1 || s.Users.Lists != 2 {
+				t.Errorf("%s: users %+v", era, s.Users)
 			}
 		})
 	}

@@ -82,6 +82,7 @@ func newExchangingProvider(t *testing.T) (p *identityProvider, seen func() strin
 // have its token, and so have its lists, unless all are the same, which come with that of the first. The token that a user has
 // presented reaches the identity provider, and no server, log, answer or file (N1, N2, I14).
 func TestExchangeOfTokens(t *testing.T) {
+	t.Parallel()
 	for _, lists := range []string{"shared", "own"} {
 		t.Run(lists, func(t *testing.T) {
 			t.Parallel()
