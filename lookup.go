@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/policy"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -55,7 +55,9 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 	f := l.find(g.viewFor(viewerOf(req)))
 	if !f.isListed() {
 		// The lists of the user or the session may contain the item, or no longer contain it.
-		g.awaitUserLists(ctx, req, f.cfg.Limits.Handshake, l.mayBeAt)
+		if g.view.Load().users != nil {
+			l.awaitUserLists(ctx, g, req, f.view)
+		}
 		g.awaitSessionLists(ctx, req, l.mayBeAt)
 		f = l.find(g.viewFor(viewerOf(req)))
 	}
@@ -65,18 +67,26 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 	return f
 }
 
+// awaitUserLists waits for lists of the sender of a request that may contain the item. It is a
+// separate function, because its parameters escape.
+//
+//go:noinline
+func (l lookup) awaitUserLists(ctx context.Context, g *Gateway, req *mcp.Request, v *view) {
+	g.awaitUserLists(ctx, req, v.cfg.Limits.Handshake, func(b *activeBackend) bool { return l.mayBeSeenAt(v, b) })
+}
+
 // pending is view.pending for the backends that may offer the item. It waits for none
 // if the item is known already.
 func (l lookup) pending(v *view) (left time.Duration, ok bool) {
 	if l.find(v).isListed() {
 		return 0, false
 	}
-	if v.outdated(l.mayBeAt) {
+	if v.outdated(func(b *activeBackend) bool { return l.mayBeSeenAt(v, b) }) {
 		return noLimit, true // another catalog is built at once
 	}
-	left, ok = v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
+	left, ok = v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeSeenAt(v, b) })
 	for i, now := 0, time.Now(); i < len(v.backends) && left != noLimit; i++ {
-		if rest := v.backends[i].remainingSignIn(v.offered[i], now); rest > 0 && l.mayBeAt(v.backends[i]) {
+		if rest := v.backends[i].remainingSignIn(v.offered[i], now); rest > 0 && l.mayBeSeenAt(v, v.backends[i]) {
 			left, ok = max(left, rest), true
 		}
 	}
@@ -93,6 +103,17 @@ func (l lookup) isUnknownIn(o *backend.Offer) bool {
 func (l lookup) mayBeAt(b *activeBackend) bool {
 	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
 	return !byName || b.mayOffer(l.name)
+}
+
+// mayBeSeenAt is mayBeAt for the client of a view.
+func (l lookup) mayBeSeenAt(v *view, b *activeBackend) bool {
+	if !l.mayBeAt(b) {
+		return false
+	}
+	if l.kind == catalog.Resources {
+		return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
+	}
+	return v.maySee(b, l.kind)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a
@@ -122,7 +143,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := policy.PlainURI(e.Name)
+	plain := glob.PlainURI(e.Name)
 	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 

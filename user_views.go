@@ -106,7 +106,7 @@ func (v *userViews) make(offers userOffers) *view {
 		}
 	}
 	next.catalog = next.build(next.offered)
-	v.g.derive(&next)
+	v.g.derive(&next, v.base)
 	next.users = nil // it is of some already
 	return &next
 }
