@@ -50,7 +50,7 @@ func (h *httpWire) newRequest(ctx context.Context, method string, body []byte) *
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if h.c.w.isPrincipal(h.c.name) {
-		r.Header.Set("Authorization", "Bearer value-of-"+strings.ToUpper(h.c.name))
+		r.Header.Set("Authorization", h.c.w.withTokens("Bearer value-of-"+strings.ToUpper(h.c.name)))
 	}
 	if h.session != "" {
 		r.Header.Set("Mcp-Session-Id", h.session)
