@@ -194,8 +194,8 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	return c.source, err
 }
 
-// isPerUser reports whether users have lists of their own: not if the operator says that they are
-// the same, and not if there is one user only.
+// isPerUser reports whether users have lists of their own: not with "lists: shared", and not if there
+// is one user only.
 func (c *userCredentials) isPerUser() bool {
 	return !c.isSingle && c.oauth.Lists != config.ListsShared && c.g.onlyClient == nil
 }

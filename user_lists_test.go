@@ -359,7 +359,7 @@ func TestListsOfUserByCapabilities(t *testing.T) {
 	}
 }
 
-// A server that lists for anybody has shared lists, also if the entry says "own".
+// A server that lists for anybody has shared lists, also without "lists: shared".
 func TestListsOfAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()

@@ -25,8 +25,8 @@ type Backend struct {
 	Rules Rules
 	State State
 
-	// IsPartial is whether it may come to offer more than what it declares: clients are told
-	// capabilities as for one that is Missing.
+	// IsPartial is whether it may come to offer more than what it declares. Its capabilities are
+	// then as those of one that is Missing.
 	IsPartial bool
 
 	Capabilities []byte // its capabilities object, or nil
