@@ -68,14 +68,21 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 }
 
 // IsSignIn reports whether [Gateway.ServeSignIn] serves a path.
-func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) }
+func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) || isOwnAccess(path) }
 
 // ServeSignIn serves the pages with which users sign in at the authorization servers of backends:
 // those at /signin/, /oauth/callback and /oauth/client.json. The Host is checked as for all
 // requests, and nothing of the request determines a URL.
+//
+// At /oauth/credentials it serves programs of a user with which that manages its own access, for
+// requests that may call the endpoint.
 func (g *Gateway) ServeSignIn(w http.ResponseWriter, r *http.Request) {
 	if !g.IsSignIn(r.URL.Path) {
 		http.NotFound(w, r)
+		return
+	}
+	if isOwnAccess(r.URL.Path) {
+		g.serveOwnAccess(w, r)
 		return
 	}
 	g.server.GuardHost(g.signIns.desk).ServeHTTP(w, r)
@@ -144,6 +151,8 @@ type userCredentials struct {
 
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
 	unlisted sync.Map                  // by principal: *unlisted, why the lists could not be fetched
+
+	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
 
 	mu     sync.Mutex
 	closed bool
@@ -244,7 +253,7 @@ func (c *userCredentials) asUser(req *mcp.Request) *mcp.Request {
 
 // For returns the access token of the user.
 func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return client.Credential{}, nil
 	}
 	source, err := c.grants()
@@ -253,6 +262,9 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	}
 	own := c.asUser(req)
 	sent, err := source.For(ctx, own)
+	if err == nil && sent.Header == nil {
+		err = c.refusedBefore(ctx, source, own)
+	}
 	if err != nil && c.isPerUser() {
 		c.noteMissing(err)
 	}
@@ -269,6 +281,23 @@ func (c *userCredentials) noteMissing(err error) {
 			c.g.userLists.refresh(missing.Principal, b.Backend)
 		}
 	}
+}
+
+// barePause is the time between two requests without a token to a backend that has refused one. In
+// between, attempts only look whether a user has signed in, also in another process.
+const barePause = 10 * time.Minute
+
+// refusedBefore returns the *grant.Missing of a request that would be sent without a token, and was
+// refused lately.
+func (c *userCredentials) refusedBefore(ctx context.Context, source *grant.Source, own *mcp.Request) error {
+	at := c.refusedBare.Load()
+	if at == nil || time.Since(*at) >= barePause {
+		return nil
+	}
+	if !c.isSingle && own.Principal == "" {
+		return &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn}
+	}
+	return source.Check(ctx, own.Principal)
 }
 
 // noteLister has the shared lists requested as the user of a request if there is no other user, as
@@ -291,7 +320,7 @@ func (c *userCredentials) noteLister(req, own *mcp.Request, err error) {
 
 // Refused renews a token, or returns the error of a user that has to sign in.
 func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		_, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 		if r.Status != http.StatusUnauthorized || !isBearer {
 			return client.ErrRefused
@@ -301,6 +330,10 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 	source, err := c.grants()
 	if err != nil {
 		return err
+	}
+	if sent.Header == nil && r.Status == http.StatusUnauthorized && isForLists(req.Method) {
+		now := time.Now()
+		c.refusedBare.Store(&now)
 	}
 	own := c.asUser(req)
 	err = source.Refused(ctx, own, sent, r)
@@ -343,7 +376,7 @@ func (c *userCredentials) explain(err error) error {
 var errListsPerUser = errors.New("it lists its tools only for users that are signed in, for each its own")
 
 func (c *userCredentials) status() *OAuthStatus {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return nil
 	}
 	s := oauthStatusOf(c.oauth)
@@ -364,7 +397,7 @@ func (c *userCredentials) status() *OAuthStatus {
 	return s
 }
 
-func (c *userCredentials) retry() {}
+func (c *userCredentials) retry() { c.refusedBare.Store(nil) }
 
 func (c *userCredentials) close() {
 	c.mu.Lock()
@@ -617,7 +650,7 @@ func (v *view) hidesGate(b *activeBackend) bool {
 	if v.class == nil || len(tools) == 0 {
 		return v.class != nil
 	}
-	gate := policy.NewItem(policy.Tool, b.Name(), b.srv.NamePrefix()+gateName, gateName, tools[0])
+	gate := policy.NewGate(b.Name(), b.srv.NamePrefix(), b.srv.NamePrefix()+gateName, gateName, tools[0])
 	verdict := v.policy.List(v.class.subject, gate)
 	return verdict.Hidden()
 }

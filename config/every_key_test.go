@@ -40,6 +40,7 @@ func rightValues() map[string][]string {
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
 		"hide, first":                       {`"hide"`, `"first"`},
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
+		"runner, direct":                    {`"runner"`, `"direct"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
 		"principal, all":                    {`"principal"`, `"all"`},

@@ -53,7 +53,8 @@ type OAuth struct {
 	Wait      time.Duration `json:"wait"`
 	Endpoints string        `json:"endpoints"`
 
-	// CallbackHost and CallbackPort are those of the redirect URI of a sign-in in a terminal.
+	// CallbackHost and CallbackPort are those of the redirect URI on the machine of the user: of
+	// a sign-in in a terminal, and with ClientID of the pages of a gateway there.
 	CallbackHost string `json:"callbackHost"`
 	CallbackPort int    `json:"callbackPort"`
 }
@@ -123,8 +124,8 @@ func oauthKeys() []key {
 		{"wait", duration(), "", "How long a call waits for a sign-in that its user has agreed to. The default is 2m, and 25s for clients of 2026-07-28."},
 		// By the fixed paths only on request: without metadata, support for PKCE is unknown.
 		{"endpoints", oneOf(EndpointsDiscovered, Endpoints20250326), "", "Where the endpoints of the authorization server are: as its metadata has them (discovered, the default), or at the paths of the server that 2025-03-26 defines."},
-		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI of a sign-in in a terminal, as the client is registered. The default is 127.0.0.1."},
-		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one."},
+		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI on the user's machine, as the client is registered: for a sign-in in a terminal, and with clientId and callbackPort for the pages of a gateway on loopback. The default is 127.0.0.1."},
+		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one, and for the pages their own."},
 	}
 }
 

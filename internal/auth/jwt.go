@@ -326,7 +326,10 @@ func (iss *issuer) read(t *jwt, s resource, now time.Time) (*verified, error) {
 		return nil, otherAudience
 	}
 	name, err := iss.principal.Name(claims)
-	if err != nil {
+	switch {
+	case errors.Is(err, principal.ErrEmpty): // how an expression refuses a token
+		return nil, noPrincipal
+	case err != nil:
 		return nil, malformed
 	}
 	scopes, err := iss.scopesOf(claims)

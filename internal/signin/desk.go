@@ -103,6 +103,8 @@ type Desk struct {
 	byID    map[string]*pending
 	byOwner map[owner]*pending
 	byState map[string]*pending
+
+	receivers map[string]*receiver // by redirect URI
 }
 
 // owner identifies a pending: there is one at a time.
@@ -133,6 +135,11 @@ type pending struct {
 	try      *try          // the current one
 	isEnded  bool
 	notified map[*mcp.Scope]bool
+	refusals int
+	receives string // the redirect URI of the receiver that it uses, or ""
+
+	ticket      [32]byte  // the digest of the last one, which is valid
+	ticketUntil time.Time // until then
 }
 
 // try is one try of the user to sign in. A refusal ends it and not the pending.
@@ -170,6 +177,7 @@ func New(cfg Config) (*Desk, error) {
 	d := &Desk{
 		cfg: cfg, box: box, attempts: newAttempts(),
 		byID: make(map[string]*pending), byOwner: make(map[owner]*pending), byState: make(map[string]*pending),
+		receivers: make(map[string]*receiver),
 	}
 	if d.client, err = clientDocument(cfg.PublicURL, cfg.Name); err != nil {
 		return nil, err
@@ -338,6 +346,7 @@ func (d *Desk) watch(ctx context.Context, p *pending) {
 
 func (d *Desk) removeLocked(p *pending) {
 	d.resetLocked(p)
+	d.releaseLocked(p)
 	delete(d.byID, p.id)
 	if d.byOwner[p.owner] == p {
 		delete(d.byOwner, p.owner)
@@ -388,6 +397,7 @@ func (d *Desk) refuse(p *pending) {
 	if p.isEnded {
 		return
 	}
+	p.refusals++
 	p.try.end(refused)
 	p.try = newTry()
 }

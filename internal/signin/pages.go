@@ -72,7 +72,11 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // showPage shows what a user is about to allow, or asks the user to identify itself. It begins
 // nothing: programs open links, too.
 func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
-	principal, isKnown := d.principalOf(r)
+	if ticket := r.URL.Query().Get(ticketField); ticket != "" && r.Method == http.MethodGet {
+		d.takeTicket(w, r, id, ticket)
+		return
+	}
+	principal, isKnown := d.principalOf(r, id)
 	if !isKnown {
 		writePage(w, http.StatusOK, "Identify yourself", formPage{Action: PathPages + id})
 		return
@@ -130,7 +134,11 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 	if in != nil {
 		return in, nil
 	}
-	in, err := p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: p.base + PathCallback, Scopes: scopes})
+	redirect, err := d.redirectURI(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	in, err = p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: redirect, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +172,9 @@ func reasonFor(p *pending, err error) string {
 	if own, ok := errors.AsType[*grant.Error](err); ok {
 		return p.backend + ": " + own.Error() + "."
 	}
+	if own, ok := errors.AsType[*redirectError](err); ok {
+		return p.backend + ": " + own.Error() + "."
+	}
 	return "The log of the gateway has the reason."
 }
 
@@ -179,7 +190,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		d.message(w, http.StatusBadRequest, "The form cannot be read", "")
 		return
 	}
-	principal, isKnown := d.principalOf(r)
+	principal, isKnown := d.principalOf(r, id)
 	if token := strings.TrimSpace(r.PostForm.Get("token")); d.cfg.Identify != nil && token != "" {
 		d.identify(w, r, id, token)
 		return
@@ -290,11 +301,16 @@ func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
 // take returns the pending with a state, and its authorization request, if the request came from
 // the browser that has begun it. It can be taken once.
 func (d *Desk) take(r *http.Request, state string) (*pending, *grant.SignIn) {
-	principal, isKnown := d.principalOf(r)
+	d.mu.Lock()
+	p := d.byState[state]
+	d.mu.Unlock()
+	if state == "" || p == nil {
+		return nil, nil
+	}
+	principal, isKnown := d.principalOf(r, p.id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.byState[state]
-	if state == "" || p == nil || !isKnown || p.principal != principal || !p.isBegun || !time.Now().Before(p.expires) {
+	if d.byState[state] != p || !isKnown || p.principal != principal || !p.isBegun || !time.Now().Before(p.expires) {
 		return nil, nil
 	}
 	secrets := r.CookiesNamed(cookieName(p.base, signInCookie(p.id)))
@@ -335,19 +351,27 @@ func (d *Desk) unknown(w http.ResponseWriter) {
 	d.message(w, http.StatusNotFound, "This sign-in is not known", "It has ended or expired, or is for someone else. Your program shows a new link when you use it again.")
 }
 
-// principalOf returns the principal of a browser, if it is known.
-func (d *Desk) principalOf(r *http.Request) (principal string, ok bool) {
+// principalOf returns the principal of a browser, if it is known, for the pending with an id.
+func (d *Desk) principalOf(r *http.Request, id string) (principal string, ok bool) {
 	if d.cfg.Identify == nil {
 		return "", true
 	}
-	for _, name := range []string{browserName, hostPrefix + browserName} {
-		for _, c := range r.CookiesNamed(name) {
-			if principal, ok := d.openBrowser(c.Value); ok {
-				return principal, true
-			}
+	for _, c := range cookiesOf(r, browserName) {
+		if principal, ok := d.openBrowser(c.Value); ok {
+			return principal, true
+		}
+	}
+	for _, c := range cookiesOf(r, ticketCookie(id)) {
+		if principal, ok := d.openTicket(c.Value, id); ok {
+			return principal, true
 		}
 	}
 	return "", false
+}
+
+// cookiesOf returns the cookies with a name, with and without the prefix.
+func cookiesOf(r *http.Request, name string) []*http.Cookie {
+	return append(r.CookiesNamed(name), r.CookiesNamed(hostPrefix+name)...)
 }
 
 const (
@@ -373,9 +397,12 @@ func (d *Desk) openBrowser(value string) (principal string, ok bool) {
 }
 
 // signInCookie returns the name of the cookie of a pending: a browser may have begun several.
-func signInCookie(id string) string {
+func signInCookie(id string) string { return "signalbox-signin-" + digestOf(id) }
+
+// digestOf returns a text for the name of a cookie. Ids are not shown in names.
+func digestOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return "signalbox-signin-" + hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:4])
 }
 
 // cookieName returns the name of a cookie with the prefix that keeps other hosts of the domain

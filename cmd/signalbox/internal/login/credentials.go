@@ -28,7 +28,7 @@ import (
 
 // NewCredentials returns the command that lists what authorization servers have given.
 func NewCredentials(e *command.Env) *cobra.Command {
-	var file string
+	var file, at string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "credentials",
@@ -37,15 +37,21 @@ func NewCredentials(e *command.Env) *cobra.Command {
 which authorization server, its scopes, and until when. No token is printed.
 
 The access of users is kept from one gateway to the next. What a gateway has obtained for
-itself ("as: gateway") is in its memory, and listed if one serves the configuration now.`,
+itself ("as: gateway") is in its memory, and listed if one serves the configuration now.
+
+With --url the list is of the access that the user of the token has at the gateway there.`,
 		Args: command.ArgsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, done := e.Interruptible(cmd.Context())
 			defer done()
+			if at != "" {
+				return listAt(ctx, e, at, file, asJSON)
+			}
 			return listCredentials(ctx, e, file, asJSON)
 		},
 	}
 	source.Flag(cmd, &file)
+	urlFlag(cmd, &at)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
 	return cmd
 }

@@ -19,23 +19,29 @@ import (
 
 // NewLogout returns the command that signs a user out.
 func NewLogout(e *command.Env) *cobra.Command {
-	var file, as string
+	var file, as, at string
 	cmd := &cobra.Command{
 		Use:   "logout NAME",
 		Short: "Revoke and delete the access of a user to a server",
 		Long: `Revoke the access of a user to a server at its authorization server (RFC 7009), and
 delete it here. It is deleted even if it cannot be revoked; the exit code is 1 then, unless
-the authorization server has no way to revoke it. Running gateways stop using it.`,
+the authorization server has no way to revoke it. Running gateways stop using it.
+
+With --url it is the access that the user of the token has at the gateway there.`,
 		Args:              command.ArgsBetween(1, 1, "the NAME of a server"),
 		ValidArgsFunction: completeServers(e, &file),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, done := e.Interruptible(cmd.Context())
 			defer done()
+			if at != "" {
+				return logoutAt(ctx, e, at, file, as, args[0])
+			}
 			return logout(ctx, e, file, as, args[0])
 		},
 	}
 	source.Flag(cmd, &file)
 	asFlag(cmd, &as)
+	urlFlag(cmd, &at)
 	return cmd
 }
 
@@ -88,8 +94,8 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 	}
 	var failed []error
 	for _, p := range problems {
-		if isNoRevocation(p) {
-			e.PrintError(fmt.Sprintf("note: %s has no way to revoke the access: it ends by itself, or remove it in the settings of your account there", output.VisibleLine(hostOf(grants[0].Issuer))))
+		if oauth.IsNoRevocation(p) {
+			printNoRevocation(e, output.VisibleLine(hostOf(grants[0].Issuer)))
 			continue
 		}
 		failed = append(failed, fmt.Errorf("logout %s: %w", name, p))
@@ -106,12 +112,6 @@ func parts(err error) []error {
 		return nil
 	}
 	return []error{err}
-}
-
-// isNoRevocation reports whether an authorization server has no endpoint to revoke tokens.
-func isNoRevocation(err error) bool {
-	check, ok := errors.AsType[*oauth.CheckError](err)
-	return ok && check.Check == oauth.CheckEndpoint && check.Want == oauth.WantRevocation
 }
 
 // completeServers completes the names of servers with a URL.
