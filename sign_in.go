@@ -380,7 +380,6 @@ func (c *userCredentials) explain(err error) error {
 // errListsPerUser is why a backend has no lists for everybody.
 var errListsPerUser = errors.New("it lists its tools only for users that are signed in, for each its own")
 
-
 func (c *userCredentials) status() *OAuthStatus {
 	if c.isUnasked() {
 		return nil
