@@ -63,6 +63,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	userLists    *userLists
 	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
@@ -126,6 +127,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
 	}
+	g.userLists = newUserLists(g)
 	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}

@@ -62,6 +62,7 @@ func (g *Gateway) derive(v, before *view) {
 	}
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)
+	g.withUsers(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
 	for _, p := range catalogProfiles(v.cfg) {
 		// When it is used first: most profiles have no client most of the time, and a catalog

@@ -42,6 +42,9 @@ func (g *Gateway) RetryBackend(ctx context.Context, name string) (BackendStatus,
 	if before.State == backend.Live || before.State.IsResting() {
 		b.Refresh()
 	}
+	if b.users != nil {
+		g.userLists.retry(b)
+	}
 	return g.awaitAttempt(ctx, b, func(now *activeBackend) bool {
 		if now == b {
 			return b.Offer() != before

@@ -68,6 +68,43 @@ func mustSave(t *testing.T, v *Vault, r Record) {
 	}
 }
 
+// A list of the names finds the grants of each owner, also after a change of keys, and reads what they
+// are by then.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "credentials")
+	v, _ := newVault(t, folder, "a")
+	for i := range 20 {
+		mustSave(t, v, &Grant{GrantKey: GrantKey{Owner: Owner{Principal: fmt.Sprint(i)}, Backend: "b"}, AccessToken: mcp.NewToken(fmt.Sprint("old", i))})
+	}
+	v, _ = newVault(t, folder, "b", "a")
+	all, err := v.Listing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Grant{GrantKey: GrantKey{Owner: Owner{Principal: "7"}, Backend: "b"}}
+	if err := v.Load(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 21 {
+		want := []string{fmt.Sprint("old", i)}
+		if i == 7 || i == 20 {
+			want = nil
+		}
+		found, err := all.Grants(t.Context(), Owner{Principal: fmt.Sprint(i)}, "b")
+		var got []string
+		for _, g := range found {
+			got = append(got, g.AccessToken.Reveal())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("owner %d: %q, error %v, want %q", i, got, err, want)
+		}
+	}
+}
+
 // Records of all kinds are as they were saved.
 func TestRecords(t *testing.T) {
 	t.Parallel()

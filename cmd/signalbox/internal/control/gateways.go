@@ -158,8 +158,23 @@ func IsUp(b *signalbox.BackendStatus) bool {
 	return b.State == "live" || b.State == "idle" || b.State == "kept"
 }
 
+// UserLists describes the lists that the users of a backend have.
+func UserLists(u *signalbox.UserListsStatus) string {
+	text := fmt.Sprintf("%s, %s", output.Plural(u.Users, "user"), output.Plural(u.Lists, "different list"))
+	if u.Stale > 0 {
+		text += fmt.Sprintf(", %d with lists from before it was lost", u.Stale)
+	}
+	if u.Down > 0 {
+		text += fmt.Sprintf(", %d without, as it cannot be reached", u.Down)
+	}
+	return text
+}
+
 // ItemCounts describes the lists of a backend.
 func ItemCounts(b *signalbox.BackendStatus) string {
+	if b.Users != nil {
+		return "lists for each user: " + UserLists(b.Users)
+	}
 	var counts []string
 	for _, c := range []struct {
 		n    int
