@@ -151,6 +151,8 @@ func checkFilter(c *Config, f *Filter, at place, r *reader) {
 	case wrong:
 	case f.In == "":
 		r.report(at, `add "in: results" or "in: arguments"`, "%q does not specify what it examines", at.name)
+	case given == 0:
+		r.report(at, "give it one of them", `a filter has exactly one of "redact", "refuse" and "mark"; this one has 0`)
 	case given != 1:
 		r.report(at, "make each a filter of its own", `a filter has exactly one of "redact", "refuse" and "mark"; this one has %d`, given)
 	case f.In == FilterArguments && f.Refuse == "":

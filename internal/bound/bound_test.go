@@ -328,7 +328,7 @@ func FuzzApply(f *testing.F) {
 	filters := shapeFilters(f)
 	f.Fuzz(func(t *testing.T, raw string) {
 		if _, err := mcp.NewResult([]byte(raw)); err != nil || !strings.HasPrefix(raw, "{") {
-			t.Skip("it is not a result")
+			return // it is not a result
 		}
 		checkShape(t, filters, raw)
 	})
