@@ -114,7 +114,7 @@ func explainIDJAG(err error) error {
 }
 
 // dialog returns the dialog in which a user signs in at the identity provider.
-func (c *idJAGCredentials) dialog() (*signin.Handler, error) {
+func (c *idJAGCredentials) dialog() (*signin.Handler, error) { //nolint:unparam // as the interface has it
 	return &signin.Handler{Wait: c.oauth.Wait}, nil
 }
 

@@ -156,7 +156,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized && !e.cfg.SharedLists:
 		return &Missing{Backend: e.cfg.Backend, Reason: NeverSignedIn} // the lists are those of users
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized:
-		return listsError(e.cfg.Backend, e.cfg.SharedLists)
+		return listsError(e.cfg.SharedLists)
 	case id == nil && isOwn(req):
 		return client.ErrRefused
 	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
@@ -180,7 +180,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 }
 
 // listsError returns the error of lists that a backend shows only to users.
-func listsError(backend string, isShared bool) error {
+func listsError(isShared bool) error {
 	if isShared {
 		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
 	}
