@@ -55,7 +55,7 @@ func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outco
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
-	case concluded && fault.Reason == codes.PolicyDenied:
+	case concluded && (fault.Reason == codes.PolicyDenied || fault.Reason == codes.FilterRefused):
 		return audit.Refused, fault.Code, string(fault.Outcome)
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)

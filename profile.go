@@ -56,6 +56,7 @@ func (c viewer) owner() string {
 // derive sets what follows from the other fields of a view. before is the view that it is made from, or
 // nil.
 func (g *Gateway) derive(v, before *view) {
+	v.filters = compileFilters(v.cfg, before)
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
@@ -72,7 +73,7 @@ func (g *Gateway) derive(v, before *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{cfg: v.cfg, filters: v.filters, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {

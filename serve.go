@@ -105,10 +105,19 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
+	var filter *resultFilter
+	if item.filters != nil {
+		if filter = item.resultFilter(req.Method); filter != nil {
+			caller = filter.caller(caller)
+		}
+	}
 	if item.isUsers() {
 		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
 	} else {
 		by.backend, res, err = item.forward(ctx, own, req, caller)
+	}
+	if filter != nil && err == nil {
+		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)
 	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)

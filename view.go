@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/bound"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -25,6 +26,8 @@ type view struct {
 	offered  []*backend.Offer // of each backend
 	catalog  *catalog.Catalog
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
+
+	filters *bound.Filters // nil without filters; set by derive
 
 	policy  *policyInUse // nil without a policy
 	items   *policyItems // of the whole catalog, also in a part of the view; likewise

@@ -84,6 +84,8 @@ type Config struct {
 	Audit Audit `json:"audit"`
 	// Policy decides which callers may use and see an item.
 	Policy Policy `json:"policy"`
+	// Filters are applied to arguments and results, in this order.
+	Filters []Filter `json:"filters"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a
 	// pattern that another one covers. They are meant for the operator. Only Parse and

@@ -63,6 +63,8 @@ func configKeys() []key {
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
 		{policyKey, policyForm(), "", "Rules about which callers may use which items, and see them. Without it, all may use everything."},
+		// A list, because their order counts.
+		{filtersKey, listOf(object(filterKeys(), nil)), "", "What must not be in arguments or results. Filters replace text in results, mark it as that of a server, or refuse calls by their arguments."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }

@@ -33,7 +33,7 @@ func (c *Config) check(r *reader) {
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
 		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
-		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
+		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
 	}

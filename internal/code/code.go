@@ -67,6 +67,12 @@ const (
 	PolicyScopes = "SB_POLICY_SCOPES"
 )
 
+// The codes of calls that filters refuse, and of results that they cannot change.
+const (
+	FilterRefused = "SB_FILTER_REFUSED"
+	FilterFailed  = "SB_FILTER_FAILED"
+)
+
 // The codes of a process that runs.
 const (
 	ChildMemory = "SB_CHILD_MEMORY"
@@ -239,6 +245,14 @@ func All() []Entry {
 			PolicyScopes, "The caller lacks scopes that the policy of the gateway needs.",
 			"The token was issued without them. The message names them, and so does the `WWW-Authenticate` header over HTTP.",
 			"A client that can do so asks its user for a token with these scopes, and tries again.", false,
+		}, {
+			FilterRefused, "A filter of the gateway refuses a request by its arguments.",
+			"`refuse` of an entry of `filters`, which the message names, is true for the arguments, or has no value for them.",
+			"Other arguments. If the expression has no value for arguments that should pass, test with `has` for what it reads.", false,
+		}, {
+			FilterFailed, "A result is withheld because filters could not be applied to it. The request was executed.",
+			"The replacements and marks of `filters` would add more than `limits.backendMessage`.",
+			"Shorten `with`, or let the pattern match longer texts.", false,
 		}, {
 			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
 			"The server loads too much, or does not free what it no longer needs.",

@@ -38,7 +38,7 @@ var repoLayers = [][]string{
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
 	{"client/internal/call"},
-	{"internal/demo"},
+	{"internal/demo", "internal/bound"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal", "internal/policy"},
 	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring", "internal/glob", "internal/hangup"},
