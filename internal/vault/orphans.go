@@ -26,9 +26,9 @@ type Orphans struct {
 // shortID is the length of the ids in texts: enough to tell keys apart.
 const shortID = 8
 
-// FindOrphans returns the orphans in the folder of a vault, or nil if there are none. It makes
-// neither a folder nor a key, and opens no record. It does not ask the keyring: with a key file, whose key
-// is chosen once, there are none.
+// FindOrphans returns the orphans in the folder of a vault, or nil without any. It makes
+// neither a folder nor a key, opens no record, and does not ask the keyring: the key of a key file
+// is chosen once, and is not looked at.
 func FindOrphans(ctx context.Context, o Options) (*Orphans, error) {
 	folder, err := OpenFolder(o.Folder)
 	if err != nil {
