@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
@@ -93,6 +94,9 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	}
 	effective := cfg.Effective()
 	if err := checkNames(effective, opt.InProcess); err != nil {
+		return nil, err
+	}
+	if err := access.Orphans(context.Background(), effective, opt.StateFolder); err != nil {
 		return nil, err
 	}
 	g, err := newGateway(effective, opt)

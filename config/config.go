@@ -188,7 +188,13 @@ type Credentials struct {
 	// Keys are secrets of at least 32 bytes. The first one seals, and all of them open.
 	// Without keys, one is made and kept by the keyring of the system, or else in a file.
 	Keys []Secret `json:"keys"`
+	// Orphans is whether to start where the folder has records that none of the keys opens:
+	// "refuse", the default, or "allow", which signs their owners out.
+	Orphans string `json:"orphans"`
 }
+
+// OrphansAllow is the value of Credentials.Orphans that allows them.
+const OrphansAllow = "allow"
 
 // Limits bounds the resources that clients and backends can use. Zero means the default of
 // docs/config.md, and a negative value means no limit. Sizes are in bytes.

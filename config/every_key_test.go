@@ -56,6 +56,7 @@ func rightValues() map[string][]string {
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 		"allow, deny":                            {`"allow"`, `"deny"`},
 		"untrusted":                              {`"untrusted"`},
+		"refuse, allow":                          {`"refuse"`, `"allow"`},
 	}
 }
 

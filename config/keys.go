@@ -119,6 +119,7 @@ func credentialsKeys() []key {
 	return []key{
 		{"dir", pathname(), "", "The folder of the records, relative to the folder of the config. It is created for the user of the gateway alone (mode 0700). The default is a folder in the state folder of the user."},
 		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Without keys, one is made and kept in the keyring of the system, or else in a file of mode 0600."},
+		{"orphans", oneOf("refuse", OrphansAllow), "", "A start with records in the folder that none of the keys opens: it is refused (refuse, the default), or their owners have to sign in again (allow)."},
 	}
 }
 

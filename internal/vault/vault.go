@@ -52,6 +52,9 @@ type key struct {
 	box  *seal.Box
 }
 
+// keyIDSize is the length of the id of a key in bytes, before it is hexadecimal.
+const keyIDSize = 8
+
 // MinKey is the minimal length of a key in bytes.
 const MinKey = seal.MinKey
 
@@ -84,7 +87,7 @@ func newKey(secret []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	id, err := hkdf.Key(sha256.New, secret, nil, "signalbox vault id 1", 8)
+	id, err := hkdf.Key(sha256.New, secret, nil, "signalbox vault id 1", keyIDSize)
 	if err != nil {
 		return key{}, err
 	}
@@ -316,26 +319,6 @@ func (v *Vault) List(ctx context.Context) (*Contents, error) {
 	slices.SortFunc(c.Bindings, func(a, b *Binding) int { return byKey(a, b) })
 	slices.SortFunc(c.IDTokens, func(a, b *IDToken) int { return byKey(a, b) })
 	return c, nil
-}
-
-// Orphans returns the records of the vault that would not open with other keys. A change to
-// those keys signs their owners out.
-func (v *Vault) Orphans(ctx context.Context, keys [][]byte) ([]Record, error) {
-	other, err := New(v.store, keys, v.log)
-	if err != nil {
-		return nil, err
-	}
-	c, err := other.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var orphans []Record
-	for _, u := range c.Unopened {
-		if r, err := v.open(ctx, u.Name); err == nil {
-			orphans = append(orphans, r)
-		}
-	}
-	return orphans, nil
 }
 
 // A Lock is a record that no other Lock has, in any process. Its methods must not be called

@@ -122,7 +122,7 @@ func (w *Watch) Writer(where string) io.Writer {
 	})
 }
 
-// Sent returns a connection that scans all that is written to it.
+// Sent returns a connection that writes to c, and scans all that is written to it.
 func (w *Watch) Sent(where string, c *memnet.Conn) *Conn {
 	return &Conn{Conn: c, to: w.Writer(where)}
 }
