@@ -55,18 +55,20 @@ type Gateway struct {
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
 
-	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
-	reloaded     atomic.Pointer[time.Time]
-	view         atomic.Pointer[view]
-	changed      listeners
-	startSlots   startSlots
-	perClient    perClientLists
-	seen         clientsSeen
-	former       formerNames
-	onlyClient   *onlyClient // nil unless Options.OneClient
-	taskRegistry taskRegistry
-	rebuild      chan struct{} // capacity 1; requests another catalog
-	kept         *keptlists.Folder
+	refusal    atomic.Pointer[Refusal] // of the last reload, or nil
+	reloaded   atomic.Pointer[time.Time]
+	view       atomic.Pointer[view]
+	changed    listeners
+	startSlots startSlots
+	perClient  perClientLists
+	seen       clientsSeen
+
+	changedDefinitions changedDefinitions
+	former             formerNames
+	onlyClient         *onlyClient // nil unless Options.OneClient
+	taskRegistry       taskRegistry
+	rebuild            chan struct{} // capacity 1; requests another catalog
+	kept               *keptlists.Folder
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
@@ -133,7 +135,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))
-	g.view.Store(&view{cfg: effective, replaced: make(chan struct{})})
+	g.view.Store(&view{cfg: effective, pins: newPinsInUse(effective), replaced: make(chan struct{})})
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}

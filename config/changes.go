@@ -25,6 +25,13 @@ func (c *Config) RunsNew(next *Config) []string {
 	if !reflect.DeepEqual(c.Policy, next.Policy) {
 		paths = append(paths, policyKey)
 	}
+	if !reflect.DeepEqual(c.Pins, next.Pins) {
+		paths = append(paths, "pins")
+	}
+	// Another user could approve what a server offers.
+	if !reflect.DeepEqual(c.Lock(), next.Lock()) {
+		paths = append(paths, "the lock file")
+	}
 	if c.Operators != next.Operators {
 		paths = append(paths, operatorsKey)
 	}
@@ -59,6 +66,8 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
+		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},

@@ -32,7 +32,7 @@ func (c *Config) check(r *reader) {
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy,
 		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins,
 		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges,
 	} {
 		check(c, r)

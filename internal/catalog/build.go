@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -109,6 +110,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				d.entry.showTaskSupport()
 			}
+			if d.Pin.Problem != "" {
+				b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, d.Pin.Problem)
+			}
 			b.reportOddities(d)
 			kept = append(kept, d.entry)
 			continue
@@ -122,6 +126,14 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	return kept
 }
 
+// pin returns what Options.Pin decides about an item.
+func (b *builder) pin(k Kind, backend int, item json.RawMessage) Pin {
+	if b.opt.Pin == nil || b.in[backend].Unpinned {
+		return Pin{Item: item}
+	}
+	return b.opt.Pin(b.in[backend].Name, k, item)
+}
+
 // leaveOut records an item that is not offered, whatever other backends list.
 func (b *builder) leaveOut(d *Decision, kept int) {
 	switch d.Verdict {
@@ -133,6 +145,9 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: the backend lists it twice; the first one counts")
 	case Excluded, NotIncluded:
 		b.hide(d.Kind, d.Name)
+	case Held:
+		b.hide(d.Kind, d.Name)
+		b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	default: // decided elsewhere

@@ -117,7 +117,15 @@ func quote(s string) string {
 	return s
 }
 
-// Parse reads a lock file. The error has the line and what is wrong with it: nothing of a damaged file is used.
+// SyntaxError is the error of a lock file that cannot be understood.
+type SyntaxError struct {
+	Line    int // counted from 1
+	Message string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Message) }
+
+// Parse reads a lock file. The error is a *SyntaxError: nothing of a damaged file is used.
 func Parse(text []byte) (*Lock, error) {
 	l := NewLock()
 	server, inServer := "", false
@@ -156,7 +164,7 @@ func Parse(text []byte) (*Lock, error) {
 			l.pins[key] = d
 		}
 		if wrong != "" {
-			return nil, fmt.Errorf("line %d: %s", number, wrong)
+			return nil, &SyntaxError{number, wrong}
 		}
 	}
 	return l, nil

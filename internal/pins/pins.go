@@ -199,12 +199,9 @@ func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, tex
 			v = changed(key.Kind, definition, digest, digests, texts, p)
 		}
 	}
-	if v.State == Frozen {
-		return v
-	}
 	if sign, found := Hidden(definition); found {
 		v.Sign = sign
-		if !p.AllowHidden {
+		if v.State != Frozen && !p.AllowHidden {
 			v.Use = nil
 		}
 	}

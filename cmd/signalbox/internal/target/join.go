@@ -59,6 +59,7 @@ func joined(socket *http.Transport, profile string, logger *slog.Logger) *Target
 		ToolBackends: func(ctx context.Context) (map[string]string, error) {
 			return control.ToolBackendsAt(ctx, socket)
 		},
+		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) { return control.DefinitionsAt(ctx, socket) },
 		close: func() error {
 			defer socket.CloseIdleConnections()
 			return c.Close()

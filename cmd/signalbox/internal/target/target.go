@@ -78,6 +78,9 @@ type Target struct {
 	// ToolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	ToolBackends func(context.Context) (map[string]string, error)
 
+	// Definitions returns what servers offer, compared with the lock file; nil for a server.
+	Definitions func(context.Context) (*signalbox.Definitions, error)
+
 	Gateway *signalbox.Gateway // nil unless Started
 }
 
@@ -152,6 +155,7 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 			return &s, nil
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
+		Definitions:  func(context.Context) (*signalbox.Definitions, error) { return gw.Definitions(), nil },
 		Gateway:      gw,
 		close:        gw.Close,
 	}
