@@ -12,10 +12,10 @@ type Version struct {
 // Version returns the version of the lists.
 func (c *Catalog) Version() Version {
 	return Version{
-		Tools:     c.sections[Tools].digest,
-		Prompts:   c.sections[Prompts].digest,
-		Resources: c.sections[Resources].digest,
-		Templates: c.sections[Templates].digest,
+		Tools:     c.sections[Tools].version(),
+		Prompts:   c.sections[Prompts].version(),
+		Resources: c.sections[Resources].version(),
+		Templates: c.sections[Templates].version(),
 	}
 }
 
