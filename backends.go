@@ -217,7 +217,7 @@ func (b *activeBackend) stop(ctx context.Context) error {
 func dial(srv *config.Backend, cfg client.Config) *client.Client {
 	if srv.Transport() == config.TypeStdio {
 		// Starts nothing: the process starts with the first request.
-		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd, Memory: max(srv.Memory, 0)}
+		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd, Memory: max(srv.Memory, 0), Direct: srv.Launch == "direct"}
 		return client.NewCommand(cmd, cfg)
 	}
 	if srv.Transport() == config.TypeSSE {

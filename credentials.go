@@ -56,6 +56,12 @@ func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 			return &brokenCredentials{helperStatus(), err}
 		}
 		return &helperCredentials{helper}
+	case srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG:
+		vouched, err := newIDJAGCredentials(srv, g)
+		if err != nil {
+			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
+		}
+		return vouched
 	case srv.OAuth != nil && srv.OAuth.IsGateway():
 		own, err := newOwnCredentials(srv, g)
 		if err != nil {
@@ -176,6 +182,9 @@ func oauthSecrets(srv *config.Backend) []string {
 	var secrets []config.Secret
 	if o := srv.OAuth; o != nil {
 		secrets = slices.AppendSeq([]config.Secret{o.ClientSecret, o.ClientKey}, maps.Values(o.Parameters))
+		if a := o.AuthorizationServer; a != nil {
+			secrets = append(secrets, a.ClientSecret, a.ClientKey)
+		}
 	}
 	if h := srv.HeadersHelper; h != nil {
 		secrets = slices.AppendSeq(secrets, maps.Values(h.Env))

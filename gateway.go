@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/keptlists"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
@@ -50,7 +51,8 @@ type Gateway struct {
 	signIns  signIns
 	isLocal  bool // the listener is on loopback
 
-	exchanges atomic.Bool // whether a backend may list with the token of a user
+	exchanges atomic.Bool    // whether a backend may list with the token of a user
+	idTokens  grant.IDTokens // of users, or nil
 
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
@@ -108,6 +110,7 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	if g.auth != nil {
 		g.wg.Go(func() { g.auth.Run(g.ctx) }) // ends with g.ctx; stop waits for it
 	}
+	g.runIDTokens()
 	return g, nil
 }
 

@@ -57,7 +57,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	if v.policy != nil {
-		v.items = itemsOf(v.catalog, before)
+		v.items = itemsOf(v, before)
 	}
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)

@@ -103,7 +103,11 @@ func keyOf(srv *config.Backend) *keptlists.Key {
 		k.Headers = append(k.Headers, "headersHelper:\n"+strings.Join(h.Command, "\n"))
 	}
 	if o := srv.OAuth; o != nil { // in place of a header: the lists may depend on it
-		k.Headers = append(k.Headers, strings.Join([]string{"oauth:", o.As, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource}, "\n"))
+		parts := []string{"oauth:", o.As, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource}
+		if a := o.AuthorizationServer; a != nil {
+			parts = append(parts, a.Issuer, a.ClientID, o.IDToken)
+		}
+		k.Headers = append(k.Headers, strings.Join(parts, "\n"))
 	}
 	return k
 }

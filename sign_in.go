@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
@@ -32,7 +33,8 @@ import (
 
 // signIns are the sign-ins of users at the authorization servers of backends.
 type signIns struct {
-	desk *signin.Desk
+	desk     *signin.Desk
+	idTokens *oidc.Tokens // of auth.browser, or nil
 
 	once  sync.Once // opens the vault when a backend first needs it
 	vault *vault.Vault
@@ -63,18 +65,28 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 			return id.Principal, true
 		}
 	}
+	if err := g.useBrowser(&c, cfg); err != nil {
+		return nil, err
+	}
 	return signin.New(c)
 }
 
 // IsSignIn reports whether [Gateway.ServeSignIn] serves a path.
-func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) }
+func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) || isOwnAccess(path) }
 
 // ServeSignIn serves the pages with which users sign in at the authorization servers of backends:
 // those at /signin/, /oauth/callback and /oauth/client.json. The Host is checked as for all
 // requests, and nothing of the request determines a URL.
+//
+// At /oauth/credentials it serves programs of a user with which that manages its own access, for
+// requests that may call the endpoint.
 func (g *Gateway) ServeSignIn(w http.ResponseWriter, r *http.Request) {
 	if !g.IsSignIn(r.URL.Path) {
 		http.NotFound(w, r)
+		return
+	}
+	if isOwnAccess(r.URL.Path) {
+		g.serveOwnAccess(w, r)
 		return
 	}
 	g.server.GuardHost(g.signIns.desk).ServeHTTP(w, r)
@@ -140,6 +152,8 @@ type userCredentials struct {
 
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
 	unlisted atomic.Pointer[unlisted]  // why the lists could not be fetched, or nil
+
+	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
 
 	mu     sync.Mutex
 	closed bool
@@ -212,7 +226,7 @@ func (c *userCredentials) asUser(req *mcp.Request) *mcp.Request {
 
 // For returns the access token of the user.
 func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return client.Credential{}, nil
 	}
 	source, err := c.grants()
@@ -221,10 +235,30 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	}
 	own := c.asUser(req)
 	sent, err := source.For(ctx, own)
+	if err == nil && sent.Header == nil {
+		err = c.refusedBefore(ctx, source, own)
+	}
 	if !c.isSingle && c.oauth.Lists == config.ListsShared {
 		c.noteLister(req, own, err)
 	}
 	return sent, c.explain(err)
+}
+
+// barePause is the time between two requests without a token to a backend that has refused one. In
+// between, attempts only look whether a user has signed in, also in another process.
+const barePause = 10 * time.Minute
+
+// refusedBefore returns the *grant.Missing of a request that would be sent without a token, and was
+// refused lately.
+func (c *userCredentials) refusedBefore(ctx context.Context, source *grant.Source, own *mcp.Request) error {
+	at := c.refusedBare.Load()
+	if at == nil || time.Since(*at) >= barePause {
+		return nil
+	}
+	if !c.isSingle && own.Principal == "" {
+		return &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn}
+	}
+	return source.Check(ctx, own.Principal)
 }
 
 // noteLister has the shared lists requested as the user of a request if there is no other user, as
@@ -247,7 +281,7 @@ func (c *userCredentials) noteLister(req, own *mcp.Request, err error) {
 
 // Refused renews a token, or returns the error of a user that has to sign in.
 func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		_, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 		if r.Status != http.StatusUnauthorized || !isBearer {
 			return client.ErrRefused
@@ -257,6 +291,10 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 	source, err := c.grants()
 	if err != nil {
 		return err
+	}
+	if sent.Header == nil && r.Status == http.StatusUnauthorized && isForLists(req.Method) {
+		now := time.Now()
+		c.refusedBare.Store(&now)
 	}
 	own := c.asUser(req)
 	err = source.Refused(ctx, own, sent, r)
@@ -295,12 +333,14 @@ func (c *userCredentials) explain(err error) error {
 }
 
 // listsCure returns what the operator does about a server that lists nothing without access.
-func (c *userCredentials) listsCure() string {
-	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", c.srv.Name)
+func (c *userCredentials) listsCure() string { return listsCure(c.srv.Name) }
+
+func listsCure(backend string) string {
+	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", backend)
 }
 
 func (c *userCredentials) status() *OAuthStatus {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return nil
 	}
 	s := oauthStatusOf(c.oauth)
@@ -321,7 +361,7 @@ func (c *userCredentials) status() *OAuthStatus {
 	return s
 }
 
-func (c *userCredentials) retry() {}
+func (c *userCredentials) retry() { c.refusedBare.Store(nil) }
 
 func (c *userCredentials) close() {
 	c.mu.Lock()
@@ -339,7 +379,7 @@ func (a admitted) isUsers() bool {
 	if !ok {
 		return false
 	}
-	_, ok = b.access.(*userCredentials)
+	_, ok = b.access.(signsIn)
 	return ok
 }
 
@@ -358,9 +398,9 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 // resumed, and for the tool to sign in.
 func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := item.backendOf(item.entry)
-	var users *userCredentials
+	var users signsIn
 	if ok {
-		users, ok = b.access.(*userCredentials)
+		users, ok = b.access.(signsIn)
 	}
 	if !ok {
 		return item.forward(ctx, field, req, caller)
@@ -390,14 +430,11 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 			return again(ctx, req, caller)
 		}
 	}
-	source, err := users.grants()
+	h, err := users.dialog()
 	if err != nil {
 		return b, nil, err
 	}
-	h := signin.Handler{
-		Next: mcp.HandlerFunc(next), Desk: g.signIns.desk, Source: source, Backend: b.Name(),
-		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: item.cfg.Limits.Rounds,
-	}
+	h.Next, h.Desk, h.Backend, h.Rounds = mcp.HandlerFunc(next), g.signIns.desk, b.Name(), item.cfg.Limits.Rounds
 	res, err = h.Serve(ctx, req, caller)
 	return b, res, err
 }
@@ -408,8 +445,8 @@ const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.
 func (b *activeBackend) needsGate(o *backend.Offer) bool {
-	users, ok := b.access.(*userCredentials)
-	return ok && !o.Known() && o.Code == code.AuthSignIn && users.g.signIns.desk.HasPages()
+	users, ok := b.access.(signsIn)
+	return ok && !o.Known() && o.Code == code.AuthSignIn && users.hasPages()
 }
 
 // remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
@@ -467,7 +504,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.awaitLists(ctx, b, source, own); err != nil {
+	if err := c.g.awaitLists(ctx, b, func() error { return c.mustSignIn(ctx, source, own) }); err != nil {
 		return nil, c.explain(err)
 	}
 	return signedIn(req, b, "")
@@ -492,19 +529,19 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is a
-// *grant.Missing if the backend does not accept the access of the user for them.
-func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, source *grant.Source, req *mcp.Request) error {
+// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// mustSignIn, for a user whose access the backend does not accept for them.
+func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()
 	for {
-		v := c.g.view.Load()
+		v := g.view.Load()
 		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
 		if i < 0 || !b.needsGate(v.offered[i]) {
 			return nil
 		}
-		if err := c.mustSignIn(ctx, source, req); err != nil {
+		if err := mustSignIn(); err != nil {
 			return err
 		}
 		select {
@@ -554,7 +591,7 @@ func (v *view) hidesGate(b *activeBackend) bool {
 	if v.class == nil || len(tools) == 0 {
 		return v.class != nil
 	}
-	gate := policy.NewItem(policy.Tool, b.Name(), b.srv.NamePrefix()+gateName, gateName, tools[0])
+	gate := policy.NewGate(b.Name(), b.srv.NamePrefix(), b.srv.NamePrefix()+gateName, gateName, tools[0])
 	verdict := v.policy.List(v.class.subject, gate)
 	return verdict.Hidden()
 }

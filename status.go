@@ -98,12 +98,22 @@ type BackendStatus struct {
 	Starts    int   `json:"startsLastHour,omitzero"`
 	Memory    int64 `json:"memoryBytes,omitzero"`
 
+	// LastStart is where the time of the latest start of a process went.
+	LastStart *ProcessStart `json:"lastStart,omitempty"`
+
 	// OAuth is how access tokens for it are obtained, or nil.
 	OAuth *OAuthStatus `json:"oauth,omitempty"`
 
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
+}
+
+// ProcessStart are parts of the time that a process took to be ready, in milliseconds.
+type ProcessStart struct {
+	Install   float64 `json:"installMs,omitzero"` // a package manager such as npx, until it began the server's own program; on Linux
+	Program   float64 `json:"programMs"`          // from then until its first output
+	Handshake float64 `json:"handshakeMs"`        // from then until it was ready
 }
 
 // ItemCounts are numbers of items.

@@ -6,9 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -34,11 +31,7 @@ import (
 // exchanged-SUB. seen is everything that it has received but for the subject tokens.
 func newExchangingProvider(t *testing.T) (p *identityProvider, seen func() string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p = &identityProvider{t: t, key: key}
+	p = unservedProvider(t)
 	var all commandtest.Buffer
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -53,13 +46,13 @@ func newExchangingProvider(t *testing.T) (p *identityProvider, seen func() strin
 		case "/.well-known/oauth-authorization-server":
 			fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q, "token_endpoint": %q}`, p.URL, p.URL+"/keys", p.URL+"/token")
 		case "/keys":
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Use: "sig"}}}) // the client has disconnected
+			p.serveKeys(w)
 		case "/token":
 			signed, err := jose.ParseSignedCompact(subject, []jose.SignatureAlgorithm{jose.ES256})
 			var claims struct{ Sub string }
 			if err == nil {
 				var payload []byte
-				if payload, err = signed.Verify(key.Public()); err == nil {
+				if payload, err = signed.Verify(p.key.Public()); err == nil {
 					err = json.Unmarshal(payload, &claims)
 				}
 			}

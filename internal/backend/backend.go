@@ -135,6 +135,7 @@ type Backend struct {
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
 	awaits  atomic.Pointer[await]
+	renewed atomic.Bool   // offer is not that of New any more
 	changes atomic.Uint64 // how many the server has notified to the only client
 
 	use *use // nil without Config.Rest
@@ -197,6 +198,9 @@ func (b *Backend) Name() string { return b.cfg.Name }
 // Offer returns what the backend offers, as last known. It is never nil and immutable;
 // the next change is another Offer.
 func (b *Backend) Offer() *Offer { return b.offer.Load() }
+
+// Renewed reports whether Offer is another one than that of New.
+func (b *Backend) Renewed() bool { return b.renewed.Load() }
 
 // Settled returns a channel that is closed once the lists are known for the first time,
 // or have failed.
@@ -333,6 +337,7 @@ func outcome(err error) mcp.Outcome {
 // one. Only Run calls it, and there is one Run.
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
+	b.renewed.Store(true)
 	select {
 	case <-b.settled:
 	default:

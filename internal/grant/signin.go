@@ -98,6 +98,18 @@ func (s *Source) scopes(wanted []string, challenge oauth.Bearer, d *oauth.Discov
 	return sources.Scopes()
 }
 
+// Redirects returns the redirect URI that the configured client is registered with, or "", and
+// for a gateway on the machine of its users, those that the gateway has registered itself with.
+func (s *Source) Redirects(ctx context.Context, isLocal bool) (fixed string, registered []string, err error) {
+	switch {
+	case s.cfg.Client.ClientID != "":
+		return s.cfg.RedirectURI, nil, nil
+	case isLocal:
+		registered, err = s.RedirectURIs(ctx)
+	}
+	return "", registered, err
+}
+
 // RedirectURIs returns the redirect URIs with which the gateway is registered at the authorization
 // server of the backend, so that one of them can be used again.
 func (s *Source) RedirectURIs(ctx context.Context) ([]string, error) {

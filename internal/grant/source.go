@@ -41,6 +41,9 @@ type SourceConfig struct {
 	// authorization server that it is used with, and is not presented to any other.
 	Client oauth.Registration
 
+	// RedirectURI is the one on the machine of a user that Client is registered with, or "".
+	RedirectURI string
+
 	// MetadataURL is the client id with a metadata document that the gateway serves, or "".
 	MetadataURL string
 
@@ -447,7 +450,7 @@ func (s *Source) stepUp(ctx context.Context, req *mcp.Request, challenge oauth.B
 }
 
 // askForScopes is stepUp with what is known. isNew reports whether the step-up was not asked for
-// before.
+// before. For scopes that were granted a sign-in changes nothing, and is not asked for.
 func (s *Source) askForScopes(req *mcp.Request, challenge oauth.Bearer, sent uint64) (m *Missing, isNew bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -456,8 +459,11 @@ func (s *Source) askForScopes(req *mcp.Request, challenge oauth.Bearer, sent uin
 		return nil, false, s.missingLocked(h)
 	}
 	lacks := func(scope string) bool { return !slices.Contains(h.grant.Scopes, scope) }
-	if h.serial != sent && !slices.ContainsFunc(challenge.Scopes, lacks) {
-		return nil, false, nil
+	if !slices.ContainsFunc(challenge.Scopes, lacks) {
+		if h.serial != sent {
+			return nil, false, nil
+		}
+		return nil, false, &Error{"it requires the scopes " + scopeText(challenge.Scopes) + " and refuses your access, although that has them", nil}
 	}
 	union := oauth.ScopeSources{Granted: append([]string{}, h.grant.Scopes...), Challenge: challenge.Scopes}.Scopes()
 	may, isNew := h.mayStepUpLocked(itemOf(req))

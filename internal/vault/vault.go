@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vault keeps the credentials that authorization servers have given to the gateway:
-// grants, registrations of clients, and the issuers that configured client ids belong to.
+// grants, registrations of clients, the issuers that configured client ids belong to, and the ID
+// tokens of users.
 //
 // A record is identified by its key, such as the principal, backend, issuer, resource and
 // client of a grant. It is encrypted and bound to that key, so that a record that was put in
@@ -230,6 +231,7 @@ type Contents struct {
 	Grants        []*Grant
 	Registrations []*Registration
 	Bindings      []*Binding
+	IDTokens      []*IDToken
 	Unopened      []Unopened
 }
 
@@ -268,12 +270,15 @@ func (v *Vault) List(ctx context.Context) (*Contents, error) {
 			c.Registrations = append(c.Registrations, r)
 		case *Binding:
 			c.Bindings = append(c.Bindings, r)
+		case *IDToken:
+			c.IDTokens = append(c.IDTokens, r)
 		}
 	}
 	byKey := func(a, b Record) int { return slices.Compare(a.identity().values(), b.identity().values()) }
 	slices.SortFunc(c.Grants, func(a, b *Grant) int { return byKey(a, b) })
 	slices.SortFunc(c.Registrations, func(a, b *Registration) int { return byKey(a, b) })
 	slices.SortFunc(c.Bindings, func(a, b *Binding) int { return byKey(a, b) })
+	slices.SortFunc(c.IDTokens, func(a, b *IDToken) int { return byKey(a, b) })
 	return c, nil
 }
 
@@ -493,6 +498,8 @@ func set(to, from Record) {
 		*to = *from.(*Registration)
 	case *Binding:
 		*to = *from.(*Binding)
+	case *IDToken:
+		*to = *from.(*IDToken)
 	}
 }
 

@@ -23,6 +23,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// keysOf returns the keys of letters.
+func keysOf(letters ...string) (keys [][]byte) {
+	for _, letter := range letters {
+		keys = append(keys, secretOf(letter))
+	}
+	return keys
+}
+
 func secretOf(letter string) []byte { return []byte(strings.Repeat(letter, MinKey)) }
 
 // newVault returns a vault in a folder, with the keys of letters, and its log.
@@ -32,12 +40,8 @@ func newVault(t *testing.T, folder string, letters ...string) (*Vault, *bytes.Bu
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys [][]byte
-	for _, letter := range letters {
-		keys = append(keys, secretOf(letter))
-	}
 	var log bytes.Buffer
-	v, err := New(store, keys, slog.New(slog.NewTextHandler(&log, nil)))
+	v, err := New(store, keysOf(letters...), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +82,10 @@ func TestRecords(t *testing.T) {
 			&Registration{Issuer: "https://as.example", RedirectURI: "http://127.0.0.1:8765/cb"},
 		},
 		{&Binding{Backend: "github", Client: "abc", Issuer: "https://as.example"}, &Binding{Backend: "github", Client: "abc"}},
+		{
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw", Token: mcp.NewToken("i"), Expires: registered.Add(time.Hour), SignedIn: registered},
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw"},
+		},
 	} {
 		if err := v.Load(t.Context(), tt.loaded); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%T: loaded before it was saved: %v", tt.saved, err)

@@ -4,14 +4,17 @@
 package conformance
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	neturl "net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 	"github.com/signalbox-mcp/signalbox/test/identity/provider"
 	"github.com/signalbox-mcp/signalbox/test/tap"
@@ -26,8 +29,6 @@ type way struct {
 	// like names the way that this one must match in its results: a scenario that passes there, on
 	// any wire, must pass here on every wire. If it is empty, all must pass.
 	like string
-	// plays reports whether a scenario can be run in this way. If it is nil, all can.
-	plays func(scenario string) bool
 	// foreign marks a way that only shows the results of other projects.
 	foreign bool
 	// lacks is the era that the backends of this way do not serve.
@@ -86,29 +87,17 @@ func (p programs) accounts() []way {
 	return []way{
 		{name: direct + "ours", note: "our client, directly", open: started(p.client)},
 		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, directly", open: started(p.goClient), foreign: true},
-		{name: through + "ours", note: "our client, through the gateway, where the user signs in", plays: isGateways,
-			open: startedFor(isGateways, p.behind, p.gateway, p.client)},
-		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway", plays: isGateways,
-			open: startedFor(isGateways, p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
+		{name: through + "ours", note: "our client, through the gateway, where the user signs in", open: started(p.behind, p.gateway, p.client)},
+		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway",
+			open: started(p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
 	}
 }
 
-// isGateways reports whether a scenario is about access that the gateway may request.
-func isGateways(scenario string) bool { return scenario != enterpriseManaged }
-
-// enterpriseManaged is the scenario about a user for whom an organisation vouches.
-const enterpriseManaged = "auth/enterprise-managed-authorization"
-
 // started is a command that the suite starts.
 func started(command ...string) func(*testing.T, suite) func(set) []scenario {
-	return startedFor(nil, command...)
-}
-
-// startedFor is a command that the suite starts for some scenarios, or for all if plays is nil.
-func startedFor(plays func(string) bool, command ...string) func(*testing.T, suite) func(set) []scenario {
 	return func(t *testing.T, s suite) func(set) []scenario {
 		t.Helper()
-		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what, plays) }
+		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what) }
 	}
 }
 
@@ -195,7 +184,9 @@ func named(open func(*testing.T) string) backend {
 func (p programs) through(backends ...backend) func(*testing.T, suite) func(set) []scenario {
 	return served(func(t *testing.T) string {
 		t.Helper()
-		return p.serve(t, "127.0.0.1:0", "", backends)
+		var secrets canary.Set
+		secrets.Add(t, "token of a client", canary.Token)
+		return withToken(t, p.serve(t, &secrets, "127.0.0.1:0", "", backends), canary.Token)
 	})
 }
 
@@ -210,31 +201,59 @@ func (p programs) withTokens(backends ...backend) func(*testing.T, suite) func(s
 		client := provider.Machine("suite", "secret-of-the-suite")
 		issuer := provider.Start(t, provider.Settings{Clients: []provider.Client{client}})
 		auth := fmt.Sprintf(`"publicURL": %q, "auth": {"issuers": [{"name": "corp", "issuer": %q, "scopes": [%q]}]}, `, public, issuer.Issuer, scope)
-		url, err := neturl.Parse(p.serve(t, at, auth, backends))
+		var secrets canary.Set
+		url := p.serve(t, &secrets, at, auth, backends)
+		tokens, err := issuer.MachineToken(t.Context(), client, url, scope)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens, err := issuer.MachineToken(t.Context(), client, public+url.Path, scope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		relay := tap.Before(t, public)
-		relay.Change = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokens.Access) }
-		return relay.URL + url.Path
+		secrets.Add(t, "token of the suite", tokens.Access)
+		return withToken(t, url, tokens.Access)
 	})
 }
 
-// serve starts the gateway with more keys of the configuration and returns its address.
-func (p programs) serve(t *testing.T, at, keys string, backends []backend) string {
+// withToken starts a proxy before a gateway that adds a token to each request, and returns its
+// address.
+func withToken(t *testing.T, gateway, token string) string {
+	t.Helper()
+	url, err := neturl.Parse(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := tap.Before(t, gateway)
+	relay.Change = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	return relay.URL + url.Path
+}
+
+// serve starts the gateway with more keys of the configuration and returns its address. At the end
+// of the test none of the secrets may be in what it has written, with the log at level debug.
+func (p programs) serve(t *testing.T, secrets *canary.Set, at, keys string, backends []backend) string {
 	t.Helper()
 	var entries []string
 	for i, b := range backends {
 		entries = append(entries, fmt.Sprintf(`"b%d": %s`, i+1, b(t)))
 	}
 	config := filepath.Join(t.TempDir(), "servers.json")
-	text := fmt.Sprintf(`{%s"conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, keys, strings.Join(entries, ", "))
+	text := fmt.Sprintf(`{%s"log": {"level": "debug"}, "audit": {"file": "audit.jsonl"}, "conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, keys, strings.Join(entries, ", "))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return foreign.Start(t, p.gateway, "serve", "--config", config, "--listen", at).URL
+	output, state := new(bytes.Buffer), t.TempDir()
+	t.Cleanup(func() { // when the gateway has ended, which is cleaned up first
+		files, err := secrets.ScanFiles(state)
+		if err != nil {
+			t.Error(err)
+		}
+		record, err := secrets.ScanFiles(filepath.Dir(config))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, leak := range slices.Concat(secrets.Scan("output", output.String()), files, record) {
+			t.Error(leak)
+		}
+		if !strings.Contains(output.String(), "level=INFO") {
+			t.Error("the gateway has logged nothing")
+		}
+	})
+	return foreign.StartTo(t, output, "env", "XDG_STATE_HOME="+state, p.gateway, "serve", "--config", config, "--listen", at).URL
 }

@@ -74,13 +74,19 @@ type gateway struct {
 	folder string // of the configuration and the audit record
 	state  string
 	output *lockedBuffer
+	sent   sentTokens
 }
 
 // startGateway starts a gateway with these keys of the configuration besides publicURL and
 // the server.
 func startGateway(t *testing.T, keys object) *gateway {
 	t.Helper()
-	at := foreign.FreeAddress(t)
+	return startGatewayAt(t, foreign.FreeAddress(t), keys)
+}
+
+// startGatewayAt is startGateway with an address that a provider knows before.
+func startGatewayAt(t *testing.T, at string, keys object) *gateway {
+	t.Helper()
 	g := &gateway{Base: "http://" + at, URL: "http://" + at + "/mcp", folder: t.TempDir(), output: new(lockedBuffer)}
 	g.backend = tap.Before(t, serve(t, tools()).URL)
 	config := object{
@@ -101,6 +107,7 @@ func startGateway(t *testing.T, keys object) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(g.state) })
+	t.Cleanup(func() { g.checkSent(t) }) // when the gateway has ended
 	g.run(t, exec.CommandContext(context.WithoutCancel(t.Context()), signalbox(t), "serve", "--config", file, "--listen", at))
 	return g
 }
@@ -196,6 +203,7 @@ func (g *gateway) send(t *testing.T, method, path, body string, fields ...string
 	}
 	for i := 0; i < len(fields); i += 2 {
 		req.Header.Add(fields[i], fields[i+1])
+		g.sent.add(t, fields[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

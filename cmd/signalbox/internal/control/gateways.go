@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -106,6 +108,21 @@ func StatusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, e
 		return nil, err
 	}
 	return &decoded.Status, nil
+}
+
+// CallsAt returns the latest calls of the gateway of a socket.
+func CallsAt(ctx context.Context, socket *http.Transport, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+	query := url.Values{"limit": {strconv.Itoa(f.Most)}, "method": {f.Method}, "backend": {f.Backend}, "failed": {strconv.FormatBool(f.Failed)}}
+	resp, err := Get(ctx, socket, URL(CallsPath+"?"+query.Encode()), nil)
+	switch {
+	case err != nil:
+		return nil, ExplainDial(err)
+	case resp.Code != http.StatusOK:
+		return nil, fmt.Errorf("HTTP status %d", resp.Code)
+	}
+	var calls signalbox.CallRecords
+	err = Decode(resp.Body, &calls)
+	return calls.Calls, err
 }
 
 // ToolBackendsAt returns the backend of each tool of the gateway of a socket. It is nil for a

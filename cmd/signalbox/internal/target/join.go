@@ -60,6 +60,9 @@ func joined(socket *http.Transport, profile string, logger *slog.Logger) *Target
 			return control.ToolBackendsAt(ctx, socket)
 		},
 		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) { return control.DefinitionsAt(ctx, socket) },
+		Calls: func(ctx context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+			return control.CallsAt(ctx, socket, f)
+		},
 		close: func() error {
 			defer socket.CloseIdleConnections()
 			return c.Close()

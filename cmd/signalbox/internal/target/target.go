@@ -81,6 +81,9 @@ type Target struct {
 	// Definitions returns what servers offer, compared with the lock file; nil for a server.
 	Definitions func(context.Context) (*signalbox.Definitions, error)
 
+	// Calls returns the latest calls of a gateway; nil for a server.
+	Calls func(context.Context, signalbox.CallFilter) ([]signalbox.CallRecord, error)
+
 	Gateway *signalbox.Gateway // nil unless Started
 }
 
@@ -156,8 +159,11 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
 		Definitions:  func(context.Context) (*signalbox.Definitions, error) { return gw.Definitions(), nil },
-		Gateway:      gw,
-		close:        gw.Close,
+		Calls: func(_ context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+			return gw.Calls(f).Calls, nil
+		},
+		Gateway: gw,
+		close:   gw.Close,
 	}
 	t.only(f.Profile)
 	return t, nil
@@ -244,9 +250,13 @@ func (f *Flags) logger(e *command.Env, cfg *config.Config) *slog.Logger {
 	return logs.NewLogger(e.Stderr, cfg)
 }
 
+// ClientName is the name of the commands as clients of a gateway.
+const ClientName = "signalbox"
+
 // implementation returns the client info of the command.
 func implementation() []byte {
-	out := append([]byte(`{"name":"signalbox","version":`), jsonscan.AppendString(nil, version.Of(version.Info()))...)
+	out := jsonscan.AppendString([]byte(`{"name":`), ClientName)
+	out = append(append(out, `,"version":`...), jsonscan.AppendString(nil, version.Of(version.Info()))...)
 	return append(out, '}')
 }
 
