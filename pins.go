@@ -216,8 +216,8 @@ func infoMember(info []byte, member string) string {
 	return ""
 }
 
-// noteChangedDefinitions logs the definitions that differ from those of the lists before, of servers of which nothing is
-// approved: with a lock file the problems of the catalog have them.
+// noteChangedDefinitions logs the definitions that differ from those of the lists before, of servers
+// that are not in the lock file: for the others the catalog has problems.
 func (g *Gateway) noteChangedDefinitions(v *view, before, after *backend.Offer, name string) {
 	if before == after || !before.Known() || !after.Known() || v.pins == nil || slices.Contains(v.cfg.Lock().Servers(), name) {
 		return

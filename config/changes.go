@@ -10,7 +10,7 @@ import (
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
 // server's command or URL with everything that is passed to it, the file of the audit
-// record, and the reload policy; and the policy and the operators, a change of which may
+// record, and the reload policy; and the policy and the operators, whose change may
 // permit more. A server that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string

@@ -240,7 +240,7 @@ func All() []Entry {
 			"Correct the rule, or remove it.", false,
 		}, {
 			ItemFrozen, "The text of a definition has changed since it was approved, and the approved one is offered.",
-			"The server has another description, title, annotation or icon, for example since its update, or because somebody tries to instruct the model.",
+			"The server has another description, title, annotation or icon, for example since its update, or because an attacker tries to instruct the model.",
 			"Look at the difference with `signalbox approve SERVER`, and approve it or leave the server.", false,
 		}, {
 			ItemHeld, "A tool, prompt or template is not the approved one, and is neither listed nor called.",

@@ -110,7 +110,7 @@ func joins(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsMark(r)) && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic)
 }
 
-// Spell returns a text for people, in which each hidden character stands as ⟨U+200B⟩.
+// Spell returns a text for people, with each hidden character as ⟨U+200B⟩.
 func Spell(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -4,9 +4,9 @@
 // Package pins compares what servers offer to models with what a person has approved.
 //
 // A [Lock] has a digest for each approved definition: a tool, a prompt, a template of resources, or the
-// instructions of a server. [Lock.Judge] says what becomes of a definition: one that is approved is offered; in place
-// of one whose text alone has changed, the approved one is offered; any other is held, so that it is neither listed nor
-// called. [Hidden] finds text that people do not see.
+// instructions of a server. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
+// only its text has changed, the approved one is offered in its place; any other is held, so that it is neither listed
+// nor called. [Hidden] finds text that people do not see.
 //
 // The package does no I/O: the texts of approved definitions are given by a function.
 package pins
@@ -109,7 +109,7 @@ func (d *Digester) Of(definition []byte) Digest {
 	return made
 }
 
-// canonical returns the text of which the digest is made.
+// canonical returns the text that is hashed.
 func (d *Digester) canonical(definition []byte) []byte {
 	v := jsontext.Value(bytes.Clone(definition))
 	for _, p := range d.ignore {

@@ -138,7 +138,7 @@ func (l *locked) isApproved(d *signalbox.Definition) bool {
 	return ok && digest == l.digests.Of([]byte(d.Listed))
 }
 
-// gone returns what is approved of a server whose definitions are known, and is not offered any more.
+// gone returns what is approved of a server and not offered any more. Its definitions are known.
 func (l *locked) gone(server string) (keys []pins.Key) {
 	for _, k := range l.pinned.Keys() {
 		if k.Server == server && !slices.ContainsFunc(l.now.Items, func(d signalbox.Definition) bool { return key(&d) == k }) {
@@ -369,7 +369,7 @@ func (l *locked) chosen(args []string) (chosen []*signalbox.Definition, err erro
 // maxText is the size of the largest text of a definition.
 const maxText = 16 << 20
 
-// write writes the texts of definitions, and then the lock file. Nobody sees a digest without its text.
+// write writes the texts of definitions, and then the lock file. So each digest has its text.
 func (l *locked) write(ctx context.Context, next *pins.Lock, texts map[pins.Digest][]byte) error {
 	path := config.LockFile(l.file)
 	old, err := safefile.Read(path, 32<<20)
