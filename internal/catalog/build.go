@@ -92,11 +92,12 @@ type builder struct {
 	report report
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
+	pins   map[*Entry]Pin  // those of offered items that have a Problem
 	see    func(*Decision) // nil, or called with the final decision about each item
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
-	return &builder{in: backends, opt: opt, own: make([][]string, len(backends))}
+	return &builder{in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin)}
 }
 
 // backendEntries returns the items of one kind of one backend that are offered unless others
@@ -119,6 +120,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			}
 			if d.Pin.Problem != "" {
 				b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, d.Pin.Problem)
+				b.pins[d.entry] = d.Pin
 			}
 			b.reportOddities(d)
 			kept = append(kept, d.entry)

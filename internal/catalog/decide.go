@@ -139,7 +139,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 
 // decisionOn returns the Decision about an item that the rules of its backend offer.
 func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
-	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, entry: e}
+	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, Pin: b.pins[e], entry: e}
 	if e.Kind.named() {
 		_, d.Pattern = b.in[e.Backend].Rules.judge(e.Own)
 	}
