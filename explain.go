@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -67,11 +69,23 @@ type ExplainedItem struct {
 	// not offered.
 	Chain []ExplainedStep `json:"chain"`
 
+	// Changes are how the definition of its server has changed since it was approved; without a lock file, since
+	// the gateway saw it before. They are not what is offered.
+	Changes []ExplainedChange `json:"changes,omitempty"`
+
 	// Summary is a sentence in place of the chain if that says more, or "".
 	Summary string `json:"summary,omitempty"`
 
 	// Fix is what to change for the item to be offered, if that is not the reverse of a rule.
 	Fix string `json:"fix,omitempty"`
+}
+
+// ExplainedChange is a place at which a definition differs from the approved one, or from the one before. The texts are
+// for people: characters that are not seen are spelt out.
+type ExplainedChange struct {
+	Path string `json:"path"` // a JSON pointer
+	Old  string `json:"old"`  // "" if it was not there
+	New  string `json:"new"`  // "" if it is not there any more
 }
 
 // ExplainedStep is one decision.
@@ -267,10 +281,41 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 		it.step(x.places.Server(d.BackendName, pattern, "exclude", d.Pattern), "exclude %q", pattern)
 	case catalog.NotIncluded:
 		it.step(x.places.Server(d.BackendName, "", "include"), "no pattern of include matches %q", d.Own)
+	case catalog.Held:
+		it.step(x.places.Setting("", "pins"), "%s", d.Problem)
+		it.Code = d.Pin.Code
 	default:
 		x.admitted(&it, d)
+		if d.Pin.Problem != "" {
+			it.step(x.places.Setting("", "pins"), "%s", d.Pin.Problem)
+			it.Code = cmp.Or(it.Code, d.Pin.Code)
+		}
 	}
+	it.Changes = x.changes(d)
 	return it
+}
+
+// changes returns what has changed of an item: since it was approved, or else since the gateway saw it first.
+func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
+	kind, ok := pinKinds[d.Kind]
+	if !ok || x.v.pins == nil {
+		return nil
+	}
+	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
+	found := x.g.changedDefinitions.of(key)
+	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
+		approved, _ := x.v.pins.text(digest)
+		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
+			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key {
+				found = pins.Diff(approved, item)
+				break
+			}
+		}
+	}
+	for _, c := range found {
+		all = append(all, ExplainedChange(c))
+	}
+	return all
 }
 
 // step adds a step with the position of its setting.

@@ -72,6 +72,8 @@ type Gateway struct {
 	rebuild      chan struct{} // capacity 1; requests another catalog
 	kept         *keptlists.Folder
 
+	changedDefinitions changedDefinitions
+
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that New and Reload start
@@ -142,7 +144,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))
-	g.view.Store(&view{cfg: effective, replaced: make(chan struct{})})
+	g.view.Store(&view{cfg: effective, pins: newPinsInUse(effective), replaced: make(chan struct{})})
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (g *Gateway) derive(v, before *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, filters: v.filters, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{cfg: v.cfg, filters: v.filters, pins: v.pins, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {

@@ -29,6 +29,7 @@ type view struct {
 
 	filters *bound.Filters // nil without filters; set by derive
 
+	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
 	items   *policyItems // of the whole catalog, also in a part of the view; likewise
 	classes *classViews  // likewise
@@ -191,7 +192,11 @@ func (v *view) build(offers []*backend.Offer) *catalog.Catalog { return catalog.
 func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Options) {
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
-		backends = append(backends, b.input(offers[i]))
+		in := b.input(offers[i])
+		if in.Unpinned = b.isOwn(offers[i]); !in.Unpinned {
+			in.Instructions = v.pins.instructions(in.Name, in.Instructions)
+		}
+		backends = append(backends, in)
 	}
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
@@ -201,6 +206,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Profiles:     catalogProfiles(v.cfg),
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     policyPatterns(v.cfg),
+		Pin:          v.pins.judgeItem,
 	}
 }
 
@@ -293,7 +299,7 @@ func (g *Gateway) keepCatalog() {
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
-	next := &view{cfg: old.cfg, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
+	next := &view{cfg: old.cfg, pins: old.pins, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.countNotices(old, offers)
 	g.derive(next, old)
 	// Not under a lock, because building the catalog takes long with thousands of
@@ -307,6 +313,11 @@ func (g *Gateway) swapCatalog() bool {
 		g.userLists.look()
 	}
 	g.metrics.KeepTools(next.offersTool)
+	for i, b := range next.backends {
+		if i < len(old.offered) {
+			g.noteChangedDefinitions(next, old.offered[i], offers[i], b.Name())
+		}
+	}
 	g.logProblems(old.catalog, next.catalog)
 	return old.version().diff(next.version()) != 0
 }

@@ -10,7 +10,7 @@ import (
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
 // server's command or URL with everything that is passed to it, the file of the audit
-// record, and the reload policy; and the policy, the filters and the operators, a change of
+// record, and the reload policy; and the policy, the filters, the pins and the operators, a change of
 // which may permit more. A server that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
@@ -27,6 +27,13 @@ func (c *Config) RunsNew(next *Config) []string {
 	}
 	if !reflect.DeepEqual(c.Filters, next.Filters) {
 		paths = append(paths, filtersKey)
+	}
+	if !reflect.DeepEqual(c.Pins, next.Pins) {
+		paths = append(paths, "pins")
+	}
+	// Another user could approve what a server offers.
+	if !reflect.DeepEqual(c.Lock(), next.Lock()) {
+		paths = append(paths, "the lock file")
 	}
 	if c.Operators != next.Operators {
 		paths = append(paths, operatorsKey)
@@ -62,6 +69,8 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
+		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
 )
 
 // Config is the content of a configuration file. The zero value of each field means its
@@ -68,6 +69,8 @@ type Config struct {
 	// resume it with another request.
 	StreamLife time.Duration `json:"streamLife"`
 
+	// Pins is what becomes of definitions that were not approved.
+	Pins Pins `json:"pins"`
 	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.
@@ -101,6 +104,7 @@ type source struct {
 	positions map[string]configfile.Position // of the values, by path
 	secrets   string                         // the path of the file with secrets, if it exists and was read
 	files     []string                       // the paths of the files that ${file:} refers to
+	lock      *pins.Lock                     // nil without a lock file
 }
 
 // Problem returns a problem with the value of a path, such as mcpServers.github. It has the

@@ -57,6 +57,8 @@ func rightValues() map[string][]string {
 		"allow, deny":                            {`"allow"`, `"deny"`},
 		"untrusted":                              {`"untrusted"`},
 		"refuse, allow":                          {`"refuse"`, `"allow"`},
+		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},
+		"hold, allow":                            {`"hold"`, `"allow"`},
 	}
 }
 
@@ -85,6 +87,7 @@ func special() map[string][]string {
 		"audit.file":                          {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled":            {`false`, `true`},
 		"publicURL":                           {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"pins.ignore":                         {`[]`, `["/_meta/x"]`, `["/_meta/x", "/y"]`},
 		"auth.issuers[].name":                 {`"x"`, `"corp-2"`},
 		"auth.issuers[].issuer":               {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
 		"auth.issuers[].audience":             {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},

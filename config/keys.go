@@ -56,6 +56,7 @@ func configKeys() []key {
 		{"streamLife", duration(), "", "How long one response carries a stream before the client has to resume it with a new request, for networks that cut long responses. It applies to clients of 2025-11-25, which support this. Without it, a response lasts as long as its stream."},
 
 		// Mappings, each with a table in the documents.
+		{"pins", object(pinKeys(), nil), "", "What becomes of tools, prompts and instructions that differ from those that were approved with `signalbox lock`."},
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},

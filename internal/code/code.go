@@ -61,6 +61,13 @@ const (
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
 )
 
+// The codes of definitions that differ from the approved ones.
+const (
+	ItemFrozen     = "SB_ITEM_FROZEN"
+	ItemHeld       = "SB_ITEM_HELD"
+	ItemHiddenText = "SB_ITEM_HIDDEN_TEXT"
+)
+
 // The codes of calls that the policy refuses.
 const (
 	PolicyDenied = "SB_POLICY_DENIED"
@@ -237,6 +244,18 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			ItemFrozen, "The text of a definition has changed since it was approved, and the approved one is offered.",
+			"The server has another description, title, annotation or icon, for example since its update, or because an attacker tries to instruct the model.",
+			"Look at the difference with `signalbox approve SERVER`, and approve it or leave the server.", false,
+		}, {
+			ItemHeld, "A tool, prompt or template is not the approved one, and is neither listed nor called.",
+			"The server has added it, or has changed its input schema, since `signalbox lock` was run. With `pins.changed: warn` it is offered.",
+			"Look at the difference with `signalbox approve SERVER`, and approve it.", false,
+		}, {
+			ItemHiddenText, "A definition has characters that people do not see, and is neither listed nor called.",
+			"Text was hidden in it, which a model would read; or it was copied from a page with such characters.",
+			"Look at it with `signalbox approve SERVER`, which spells them out. `pins: {hidden: allow}` offers all of them.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

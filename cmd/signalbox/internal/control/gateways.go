@@ -139,6 +139,19 @@ func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]str
 	return backends, err
 }
 
+// DefinitionsAt returns what the servers of the gateway of a socket offer, compared with its lock file.
+func DefinitionsAt(ctx context.Context, socket *http.Transport) (*signalbox.Definitions, error) {
+	resp, err := Get(ctx, socket, URL(PinsPath), nil)
+	if err != nil {
+		return nil, ExplainDial(err)
+	}
+	if resp.Code != http.StatusOK {
+		return nil, fmt.Errorf("the running gateway responded with HTTP status %d; it may be an earlier version of Signalbox (use --alone)", resp.Code)
+	}
+	all := new(signalbox.Definitions)
+	return all, Decode(resp.Body, all)
+}
+
 // IsGone reports whether an error means that no process listens on a socket any more.
 func IsGone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)

@@ -229,6 +229,9 @@ func explanationText(x *signalbox.Explanation, now time.Time) []byte {
 		if it.Fix != "" {
 			line += "  fix: " + output.VisibleLine(it.Fix) + "\n"
 		}
+		for _, c := range it.Changes {
+			line += output.VisibleLine(fmt.Sprintf("  changed at %s: %q is now %q", c.Path, c.Old, c.New)) + "\n"
+		}
 		// All items of a conflict have the same text.
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
