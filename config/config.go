@@ -68,6 +68,8 @@ type Config struct {
 	// resume it with another request.
 	StreamLife time.Duration `json:"streamLife"`
 
+	// Search is when ViewAuto lists all tools.
+	Search Search `json:"search"`
 	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.

@@ -54,6 +54,7 @@ func rightValues() map[string][]string {
 		"a whole number above zero":              {`1`, `20000`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 		"allow, deny":                            {`"allow"`, `"deny"`},
+		"full, search, auto":                     {`"full"`, `"search"`, `"auto"`},
 	}
 }
 

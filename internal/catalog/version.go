@@ -11,8 +11,12 @@ type Version struct {
 
 // Version returns the version of the lists.
 func (c *Catalog) Version() Version {
+	tools := c.sections[Tools].digest
+	if c.found != nil && !c.found.Auto {
+		tools = c.found.short().digest
+	}
 	return Version{
-		Tools:     c.sections[Tools].digest,
+		Tools:     tools,
 		Prompts:   c.sections[Prompts].digest,
 		Resources: c.sections[Resources].digest,
 		Templates: c.sections[Templates].digest,

@@ -70,6 +70,9 @@ func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness
 	}
 	v.toolBytes = toolBytes(v.sections[Tools].entries)
 	v.locator = c.locator.view(c, &v)
+	if c.found != nil {
+		v.found = newFound(c.found.Finder, v.sections[Tools], c.opt)
+	}
 	return &v
 }
 

@@ -59,6 +59,7 @@ const (
 	NameConflict   = "SB_NAME_CONFLICT"
 	NameLong       = "SB_NAME_LONG"
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
+	NameReserved   = "SB_NAME_RESERVED"
 )
 
 // The codes of calls that the policy refuses.
@@ -231,6 +232,10 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			NameReserved, "A tool of a server has the name of a tool of the gateway, and a profile does not have it.",
+			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
+			"Give the server a `prefix`, or the tool another name with `rename`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

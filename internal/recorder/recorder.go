@@ -40,6 +40,7 @@ const (
 // Call is the record of one call.
 type Call struct {
 	ID       mcp.CallID
+	Parent   mcp.CallID // the call that has made it, or 0
 	Received time.Time
 	Ended    time.Duration // when its result or error was known, after Received; as are all times below
 
@@ -118,6 +119,7 @@ func word[T any](words []T, n uint8) (none T) {
 // collector nothing.
 type record struct {
 	id       mcp.CallID
+	parent   mcp.CallID
 	received int64 // Unix nanoseconds
 
 	ended, delivered, start, handshake, waiting time.Duration
@@ -245,7 +247,7 @@ func (r *Recorder) numbered(n uint64) (Call, bool) {
 }
 
 func (d *record) set(c *Call) {
-	d.id, d.received = c.ID, c.Received.UnixNano()
+	d.id, d.parent, d.received = c.ID, c.Parent, c.Received.UnixNano()
 	d.ended, d.delivered, d.start, d.handshake, d.waiting = c.Ended, c.Delivered, c.Start, c.Handshake, c.Waiting
 	d.stages = c.Stages
 	d.code, d.requestBytes, d.responseBytes = c.Code, c.RequestBytes, c.ResponseBytes
@@ -274,7 +276,7 @@ func take(from []byte, n uint8) (text string, rest []byte) { return string(from[
 
 func (d *record) call() Call {
 	c := Call{
-		ID: d.id, Received: time.Unix(0, d.received), Ended: d.ended, Delivered: d.delivered,
+		ID: d.id, Parent: d.parent, Received: time.Unix(0, d.received), Ended: d.ended, Delivered: d.delivered,
 		Start: d.start, Handshake: d.handshake, Waiting: d.waiting, Stages: d.stages,
 		Code: d.code, RequestBytes: d.requestBytes, ResponseBytes: d.responseBytes,
 		Asks: int(d.asks), Attempts: int(d.attempts),

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // ProfileCost is the size of the definitions of the tools of a profile.
@@ -17,10 +18,18 @@ type ProfileCost struct {
 	Count int    `json:"count"`
 }
 
-// ProfileCosts returns the costs of the profiles of a status.
-func ProfileCosts(profiles []signalbox.ProfileStatus) []ProfileCost {
+// ProfileCosts returns the costs of the profiles of a status. That of the search profile, which is in
+// each configuration, is left out unless it is less than that of all tools.
+func ProfileCosts(profiles []signalbox.ProfileStatus, backends []signalbox.BackendStatus) []ProfileCost {
 	var all []ProfileCost
+	total := 0
+	for i := range backends {
+		total += backends[i].ToolBytes
+	}
 	for _, p := range profiles {
+		if p.Name == config.SearchProfile && p.ToolBytes >= total {
+			continue
+		}
 		all = append(all, ProfileCost{Size: SizeOf(p.ToolBytes), Name: p.Name, Count: p.Tools})
 	}
 	return all
