@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -114,7 +115,7 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 		return f.decideURI(of, req, "")
 	}
 	d := f.decideURI(of, req, f.entry.Name)
-	if plain := policy.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
+	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
 		return f.decideURI(of, req, plain)
 	}
 	return d
@@ -136,18 +137,14 @@ func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.
 	// If the sender is of another class now than when its view was taken, nothing is known.
 	// What is known about a template is for URIs as it makes them, which are plain.
 	if isPlain := uri == "" || uri == f.entry.Name; isPlain && (f.class == nil || f.class.class == s.Class()) {
-		seen := f.classes.of(s)
-		known = seen.verdicts[listed]
+		known = f.classes.of(s).verdicts.of(listed)
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
-		switch {
-		case isUsual && known == nil:
-			return policy.Decision{Effect: policy.Allowed, Rule: f.policy.rules[seen.rules[f.classes.items()[listed].place]]}
-		case isUsual && known.Effect != policy.Open:
+		if isUsual && known.Effect != policy.Open {
 			return known.Decision
 		}
 	}
 	call.Args = argumentsOf(req)
-	return f.policy.Decide(s, f.classes.items()[listed].Item, &call, known)
+	return f.policy.Decide(s, f.items.of(listed), &call, known)
 }
 
 // mayFollow reports whether a client may be notified of updates of a resource in its view.

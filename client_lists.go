@@ -420,7 +420,7 @@ func (l *clientLists) view(v *view) *view {
 	if differs {
 		next := *v
 		next.offered, next.catalog = offers, v.build(offers)
-		l.g.derive(&next)
+		l.g.derive(&next, v)
 		l.built = &next
 	}
 	return l.built

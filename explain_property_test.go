@@ -81,7 +81,7 @@ func TestExplainAgreesWithLookups(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		v := randomView(r)
 		g := new(Gateway)
-		g.derive(v)
+		g.derive(v, nil)
 		g.view.Store(v)
 		profile := []string{"", "p"}[r.IntN(2)]
 		seen := v.at(profile)

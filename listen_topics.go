@@ -234,14 +234,15 @@ func (l *backendListen) listenRequest(topics []topic) (*mcp.Request, error) {
 	return l.request("subscriptions/listen", params)
 }
 
-// request returns a request on behalf of the client.
+// request returns a request on behalf of the client, with the identity that it has now: after a
+// failure the token of the request before may have expired.
 func (l *backendListen) request(method string, params []byte) (*mcp.Request, error) {
 	req, err := mcp.NewRequest(method, params)
 	if err != nil {
 		return nil, err
 	}
 	c := l.sub.client
-	req.Client, req.Principal, req.Profile, req.Scope = c.Peer, c.Principal, c.profile, c.Scope
+	req.Client, req.Principal, req.Profile, req.Scope, req.Identity = c.Peer, c.Principal, c.profile, c.Scope, c.currentIdentity()
 	return req, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -61,4 +64,40 @@ func TestServeLocalPrincipal(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The policy judges the requests of the operator's listener as those of the principal "local", with
+// and without authentication of others.
+func TestPolicyOfLocalRequests(t *testing.T) {
+	rules := config.Policy{Otherwise: config.PolicyDeny, Rules: []config.PolicyRule{
+		{Name: "operator", Allow: `principal.name == "local" && principal.via == "local"`, On: []string{"*__get"}},
+	}}
+	for _, auth := range []bool{false, true} {
+		g, _ := withPolicy(t, rules, func(cfg *config.Config) {
+			if auth {
+				gatewaytest.WithPrincipals(cfg, "ann")
+			}
+		})
+		body, headers := gatewaytest.ModernRequest("1", "tools/list", "", "")
+		list := func(h http.Handler, token string) string {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+			for name, value := range headers {
+				r.Header.Set(name, value)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		if got := list(signalbox.Local(g), ""); !strings.Contains(got, "office__get") || strings.Contains(got, "office__set") {
+			t.Errorf("authentication: %t, the operator sees %s", auth, got)
+		}
+		if got := list(g, gatewaytest.TokenOf("ann")); strings.Contains(got, "office__") || !strings.Contains(got, `"tools":[]`) {
+			t.Errorf("authentication: %t, others see %s", auth, got)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/policy"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -67,12 +67,12 @@ func (l lookup) pending(v *view) (left time.Duration, ok bool) {
 	if l.find(v).isListed() {
 		return 0, false
 	}
-	if v.outdated(l.mayBeAt) {
+	if v.outdated(func(b *activeBackend) bool { return l.mayBeSeenAt(v, b) }) {
 		return noLimit, true // another catalog is built at once
 	}
-	left, ok = v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
+	left, ok = v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeSeenAt(v, b) })
 	for i, now := 0, time.Now(); i < len(v.backends) && left != noLimit; i++ {
-		if rest := v.backends[i].remainingSignIn(v.offered[i], now); rest > 0 && l.mayBeAt(v.backends[i]) {
+		if rest := v.backends[i].remainingSignIn(v.offered[i], now); rest > 0 && l.mayBeSeenAt(v, v.backends[i]) {
 			left, ok = max(left, rest), true
 		}
 	}
@@ -89,6 +89,17 @@ func (l lookup) isUnknownIn(o *backend.Offer) bool {
 func (l lookup) mayBeAt(b *activeBackend) bool {
 	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
 	return !byName || b.mayOffer(l.name)
+}
+
+// mayBeSeenAt is mayBeAt for the client of a view.
+func (l lookup) mayBeSeenAt(v *view, b *activeBackend) bool {
+	if !l.mayBeAt(b) {
+		return false
+	}
+	if l.kind == catalog.Resources {
+		return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
+	}
+	return v.maySee(b, l.kind)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a
@@ -118,7 +129,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := policy.PlainURI(e.Name)
+	plain := glob.PlainURI(e.Name)
 	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 

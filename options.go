@@ -95,23 +95,14 @@ var localIdentity = &mcp.Identity{Principal: "local", Via: mcp.ViaLocal} //nolin
 type localKey struct{}
 
 // Local wraps a handler of a [Gateway] for a listener that only the operator can reach,
-// such as a Unix socket in a private folder. Requests through it need no token: where
-// the configuration has tokens, their principal is "local". Hosts, origins and limits
-// are checked as for all others.
+// such as a Unix socket in a private folder. Requests through it need no token: their
+// principal is "local", with and without authentication of others. Hosts, origins, limits
+// and the policy are those of all requests.
 func Local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
+		ctx := context.WithValue(r.Context(), localKey{}, true)
+		next.ServeHTTP(w, r.WithContext(server.WithIdentity(ctx, localIdentity)))
 	})
-}
-
-// exemptLocal authenticates requests that did not come through Local.
-func exemptLocal(authenticate func(*http.Request) (*mcp.Identity, error)) func(*http.Request) (*mcp.Identity, error) {
-	return func(r *http.Request) (*mcp.Identity, error) {
-		if r.Context().Value(localKey{}) != nil {
-			return localIdentity, nil
-		}
-		return authenticate(r)
-	}
 }
 
 // serverConfig returns the configuration of the inbound edge. Defaults have been filled
@@ -160,7 +151,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	// then valid only if the listener is reachable from this machine alone, or if it
 	// permits this explicitly.
 	if g.auth != nil {
-		out.Authenticate, out.Challenge = exemptLocal(g.auth.Authenticate), g.auth.Challenge
+		out.Authenticate, out.Challenge = g.auth.Authenticate, g.auth.Challenge
 	}
 	return out
 }

@@ -113,7 +113,7 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	if wrong := a.read(req.Params.Raw(mcp.FieldArguments)); wrong != "" {
 		return toolError(wrong)
 	}
-	if err := g.charge(ctx, req, item.entry.Name); err != nil {
+	if err := g.charge(ctx, req, catalog.Tools, item.entry.Name); err != nil {
 		return nil, err
 	}
 	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(catalog.Tools) }); err != nil {
@@ -128,7 +128,7 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	found := struct {
 		Tools []foundTool `json:"tools"`
 	}{[]foundTool{}}
-	for _, e := range v.catalog.Find(a.Query, a.Limit) {
+	for _, e := range v.catalog.Search(a.Query, a.Limit) {
 		found.Tools = append(found.Tools, showTool(e, a.Detail))
 	}
 	structured, err := json.Marshal(found)

@@ -4,11 +4,10 @@
 package signalbox
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -23,28 +22,31 @@ import (
 type policyInUse struct {
 	*policy.Policy
 
-	dryRun bool
-	rules  []string // the names, in order, and policy.Otherwise
-
+	dryRun  bool
 	allowed map[string]metrics.Counter // of the calls that a rule has allowed
+
+	decided recentClasses[decidedItems]
 }
 
-// compilePolicy returns the policy of a valid configuration, or nil if it has none.
-func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
+// compilePolicy returns the policy of a valid configuration, or nil if it has none. A policy that
+// is the same as in the view before goes on, with its decisions.
+func (g *Gateway) compilePolicy(cfg *config.Config, before *view) *policyInUse {
 	if cfg.Policy.IsZero() {
 		return nil
+	}
+	if cfg.Policy.DryRun {
+		g.log.Warn("policy.dryRun is set: the policy refuses and hides nothing")
+	}
+	if before.policy != nil && reflect.DeepEqual(before.cfg.Policy, cfg.Policy) {
+		return before.policy
 	}
 	p, err := cfg.Policy.Compile(g.noteFailedRule)
 	if err != nil {
 		panic("a valid policy does not compile: " + err.Error()) //nolint:forbidigo // Validate compiles it
 	}
-	if cfg.Policy.DryRun {
-		g.log.Warn("policy.dryRun is set: the policy refuses and hides nothing")
-	}
 	used := &policyInUse{Policy: p, dryRun: cfg.Policy.DryRun, allowed: make(map[string]metrics.Counter)}
 	for i := range cfg.Policy.Rules {
 		r := &cfg.Policy.Rules[i]
-		used.rules = append(used.rules, r.Name)
 		switch { // begin with zero
 		case r.Allow != "":
 			used.allowed[r.Name] = g.metrics.Decisions(r.Name, policy.Allowed.String())
@@ -54,7 +56,6 @@ func (g *Gateway) compilePolicy(cfg *config.Config) *policyInUse {
 			g.metrics.Decisions(r.Name, policy.Needs.String())
 		}
 	}
-	used.rules = append(used.rules, policy.Otherwise)
 	used.allowed[policy.Otherwise] = g.metrics.Decisions(policy.Otherwise, policy.Allowed.String())
 	g.metrics.Decisions(policy.Otherwise, policy.Denied.String())
 	return used
@@ -78,19 +79,12 @@ func policyPatterns(cfg *config.Config) []catalog.PlacedPattern {
 	return all
 }
 
-// maxClasses is the number of classes that a view keeps what they see for.
-const maxClasses = 1024
-
 // classViews are what classes of principals see of a view. What was used last is kept.
 type classViews struct {
 	base      *view
 	discovery func(*catalog.Catalog) func() (*mcp.Result, error)
-	items     func() map[*catalog.Entry]policyItem
 	recent    [64]atomic.Pointer[classView] // to find without the lock
-
-	mu      sync.Mutex
-	byClass map[policy.Class]*list.Element // of classView
-	order   list.List                      // the latest one first
+	all       recentClasses[*classView]
 }
 
 // classView is what a class of principals sees of a view.
@@ -98,47 +92,47 @@ type classView struct {
 	class policy.Class
 	build sync.Once
 
+	verdicts *verdicts
+
 	// view has the items that are not hidden; it is nil in a dry run.
 	view *view
 
-	// verdicts are those about items, except for those all of whose calls are allowed, and
-	// those that are hidden. In a dry run they include the latter.
-	verdicts map[*catalog.Entry]*policy.Verdict
-
-	// rules are the rules that allow items, by their places: indices in policyInUse.rules.
-	rules []uint16
-
 	backends map[string]bool // that have an item which is not hidden
+
+	subject  *policy.Subject // of the class
+	unlisted sync.Map        // by unlistedKey, whether the class may see something of it
+}
+
+// unlistedKey is the items of a kind of a backend that has not listed them.
+type unlistedKey struct {
+	of   *activeBackend
+	kind catalog.Kind
+}
+
+// maySee reports whether the client of a view may see some item of a backend, whatever the backend
+// lists. A client that may not does not wait for the lists, and is not told why they are missing.
+func (v *view) maySee(b *activeBackend, k catalog.Kind) bool {
+	if v.class == nil {
+		return true
+	}
+	key := unlistedKey{b, k}
+	if may, ok := v.class.unlisted.Load(key); ok {
+		return may == true
+	}
+	u := policy.Unlisted{Kind: policyKind(k), Backend: b.Name()}
+	if isNamed(k) {
+		u.Prefix, u.Renamed = b.srv.NamePrefix(), b.srv.Rename
+	}
+	may := v.policy.MayAllow(v.class.subject, &u)
+	v.class.unlisted.Store(key, may)
+	return may
 }
 
 // withClasses lets a view have parts for classes of principals, if it has a policy.
 func (g *Gateway) withClasses(v *view) {
-	if v.policy == nil {
-		return
+	if v.policy != nil {
+		v.classes = &classViews{base: v, discovery: g.discoveryOf}
 	}
-	v.classes = &classViews{base: v, discovery: g.discoveryOf, byClass: make(map[policy.Class]*list.Element), items: sync.OnceValue(v.policyItems)}
-}
-
-// policyItem is an item of a catalog as rules see it, and its place among them.
-type policyItem struct {
-	*policy.Item
-
-	place int
-}
-
-// policyItems returns the items of the catalog as rules see them.
-func (v *view) policyItems() map[*catalog.Entry]policyItem {
-	items := make(map[*catalog.Entry]policyItem)
-	for k := range catalog.NumKinds {
-		for e := range v.catalog.Entries(k) {
-			items[e] = policyItem{policy.NewItem(policyKind(k), e.BackendName, e.Name, e.Own, e.JSON()), len(items)}
-		}
-	}
-	return items
-}
-
-func policyKind(k catalog.Kind) string {
-	return [catalog.NumKinds]string{catalog.Tools: policy.Tool, catalog.Prompts: policy.Prompt, catalog.Resources: policy.Resource, catalog.Templates: policy.Template}[k]
 }
 
 // of returns what a subject sees of the view.
@@ -147,7 +141,7 @@ func (c *classViews) of(s *policy.Subject) *classView {
 	slot := &c.recent[class[0]%byte(len(c.recent))]
 	seen := slot.Load()
 	if seen == nil || seen.class != class {
-		seen = c.find(class)
+		seen = c.all.getOrAdd(class, func() *classView { return &classView{class: class} })
 		slot.Store(seen)
 	}
 	// Not under the lock: with thousands of items it takes long.
@@ -155,46 +149,15 @@ func (c *classViews) of(s *policy.Subject) *classView {
 	return seen
 }
 
-func (c *classViews) find(class policy.Class) *classView {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at, ok := c.byClass[class]; ok {
-		c.order.MoveToFront(at)
-		return at.Value.(*classView) //nolint:forcetypeassert // the list has nothing else
-	}
-	if c.order.Len() >= maxClasses {
-		oldest := c.order.Remove(c.order.Back()).(*classView) //nolint:forcetypeassert // likewise
-		delete(c.byClass, oldest.class)
-	}
-	made := &classView{class: class}
-	c.byClass[class] = c.order.PushFront(made)
-	return made
-}
-
 // fill decides about each item of the view.
 func (seen *classView) fill(s *policy.Subject, c *classViews) {
-	v, items := c.base, c.items()
-	seen.verdicts = make(map[*catalog.Entry]*policy.Verdict)
-	seen.rules = make([]uint16, len(items))
-	hidden := make(map[*catalog.Entry]bool)
-	for k := range catalog.NumKinds {
-		for e := range v.catalog.Entries(k) {
-			verdict := v.policy.List(s, items[e].Item)
-			switch {
-			case verdict.Hidden() && !v.policy.dryRun:
-				hidden[e] = true
-			case verdict.Effect == policy.Allowed:
-				seen.rules[items[e].place] = uint16(slices.Index(v.policy.rules, verdict.Rule))
-			default:
-				seen.verdicts[e] = &verdict
-			}
-		}
-	}
+	v := c.base
+	seen.subject, seen.verdicts = s, v.policy.verdictsFor(s, v.items)
 	if v.policy.dryRun {
 		return
 	}
 	part := *v
-	part.catalog = v.catalog.PolicyView(func(e *catalog.Entry) bool { return !hidden[e] })
+	part.catalog = v.catalog.PolicyView(func(e *catalog.Entry) bool { return !seen.verdicts.of(e).Hidden() })
 	part.class = seen
 	part.discovery = c.discovery(part.catalog)
 	part.profiles = nil // it is of one already
@@ -244,15 +207,11 @@ func (g *Gateway) noteIdentity(req *mcp.Request) {
 	if req.Scope == nil || req.Identity == nil {
 		return
 	}
-	p := g.view.Load().policy
-	if p == nil && req.Method != "server/discover" { // which opens the session
-		return
-	}
 	latest := latestIdentityOf(req.Scope)
 	if latest == nil {
 		return
 	}
-	before := latest.Swap(req.Identity)
+	before, p := latest.Swap(req.Identity), g.view.Load().policy
 	if p == nil || before == nil || before == req.Identity {
 		return
 	}

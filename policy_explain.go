@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -94,7 +95,7 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		verdict := v.policy.List(s, item)
 		values, d := v.policy.Explain(s, item, call)
-		if plain := policy.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
+		if plain := glob.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
 			call.URI = plain
 			values, d = v.policy.Explain(s, item, call)
 		}
@@ -107,17 +108,16 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		all = append(all, x)
 	}
-	items := v.classes.items()
 	for _, k := range []catalog.Kind{catalog.Tools, catalog.Prompts, catalog.Resources, catalog.Templates} {
 		for e := range v.catalog.Entries(k) {
 			if e.Name == q.Name {
-				explain(e, items[e].Item, "")
+				explain(e, v.items.of(e), "")
 			}
 		}
 	}
 	if len(all) == 0 {
 		if e, ok := v.catalog.Route(q.Name); ok && e.JSON() != nil && strings.Contains(q.Name, ":") {
-			explain(e, items[e].Item, q.Name)
+			explain(e, v.items.of(e), q.Name)
 		}
 	}
 	return all
@@ -138,9 +138,11 @@ func (g *Gateway) Sees(id *mcp.Identity, client *mcp.Peer, profile string) (name
 		return nil, false
 	}
 	s := v.policy.Subject(id, client)
-	for e, item := range v.classes.items() {
-		if verdict := v.policy.List(s, item.Item); !verdict.Hidden() {
-			names = append(names, e.Name)
+	for k := range catalog.NumKinds {
+		for e := range v.catalog.Entries(k) {
+			if verdict := v.policy.List(s, v.items.of(e)); !verdict.Hidden() {
+				names = append(names, e.Name)
+			}
 		}
 	}
 	slices.Sort(names)

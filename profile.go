@@ -54,8 +54,12 @@ func (c viewer) owner() string {
 	return (&mcp.Request{Principal: c.Principal, Profile: c.profile}).Owner()
 }
 
-// derive sets what follows from the other fields of a view.
-func (g *Gateway) derive(v *view) {
+// derive sets what follows from the other fields of a view. before is the view that it is made from, or
+// nil.
+func (g *Gateway) derive(v, before *view) {
+	if v.policy != nil {
+		v.items = itemsOf(v.catalog, before)
+	}
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
@@ -68,7 +72,7 @@ func (g *Gateway) derive(v *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, policy: v.policy, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{cfg: v.cfg, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/quota"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -35,8 +36,14 @@ func quotaPlace(i int) string { return "quotas[" + strconv.Itoa(i) + "]" }
 
 // charge charges a call that will be sent to a backend to the quotas. item is the name or
 // the URI that the client has sent. The error is a refusal.
-func (g *Gateway) charge(ctx context.Context, req *mcp.Request, item string) error {
-	refused, ok := g.quotas.Take(req.Principal, item)
+func (g *Gateway) charge(ctx context.Context, req *mcp.Request, kind catalog.Kind, item string) error {
+	var refused quota.Refusal
+	var ok bool
+	if isNamed(kind) {
+		refused, ok = g.quotas.Take(req.Principal, item)
+	} else {
+		refused, ok = g.quotas.TakeURI(req.Principal, item)
+	}
 	if ok {
 		return nil
 	}

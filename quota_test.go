@@ -327,3 +327,23 @@ func TestQuotaOfACompletion(t *testing.T) {
 		}
 	}
 }
+
+// The quota of a resource cannot be avoided with another spelling of its URI.
+func TestQuotaOfSpelledURIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := withQuotas(t, nil, perPrincipal(1, time.Hour, "note:///a"))
+		ann := g.Legacy(gatewaytest.WithToken("ann"))
+		read := func(uri string) string {
+			return g.Post(gatewaytest.LegacyRequest("1", "resources/read", `{"uri":"`+uri+`"}`), ann).Body
+		}
+		if got := read("note:///a"); !strings.Contains(got, `"result"`) {
+			t.Fatal(got)
+		}
+		for _, uri := range []string{"note:///%61", "NOTE:///a", "note:///b/../a"} {
+			wantRefused(t, read(uri), "quotas[0]", "1h")
+		}
+		if n := s.Count("resources/read"); n != 1 {
+			t.Errorf("%d requests have arrived", n)
+		}
+	})
+}

@@ -189,7 +189,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
 	// again. It has settled lists only after its own catalog is built.
-	next := &view{cfg: cfg, policy: g.compilePolicy(cfg), announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{})}
+	next := &view{cfg: cfg, policy: g.compilePolicy(cfg, old), announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{})}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
@@ -226,7 +226,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	if next.catalog = old.catalog; next.catalog == nil {
 		next.catalog = next.build(next.offered)
 	}
-	g.derive(next)
+	g.derive(next, old)
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {

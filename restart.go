@@ -94,7 +94,7 @@ func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error)
 		}
 		next.backends[i] = fresh
 		next.offered = next.offers()
-		g.derive(next)
+		g.derive(next, old)
 		if g.view.CompareAndSwap(old, next) {
 			break
 		}

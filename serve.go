@@ -109,7 +109,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			return by, nil, err // not sent to the backend
 		}
 	}
-	if err := g.charge(ctx, req, name); err != nil {
+	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -141,7 +141,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
-	if err := g.charge(ctx, req, l.name); err != nil {
+	if err := g.charge(ctx, req, l.kind, l.name); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -324,10 +324,11 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 
 // unknown returns the error for an unknown name. If the name can only be that of a
 // backend that was never reached or could not return the list, the error gives this
-// reason; otherwise the item does not exist.
+// reason; otherwise the item does not exist. To a client that may see nothing of the backend it
+// never exists.
 func (v *view) unknown(kind catalog.Kind, name string) error {
 	for i, b := range v.backends {
-		if !b.ownsName(name) {
+		if !b.ownsName(name) || !v.maySee(b, kind) {
 			continue
 		}
 		// Use the offer from which the catalog was built: a later one may have the

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -536,7 +537,7 @@ func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*
 			continue
 		}
 		source, err := users.grants()
-		if err != nil || source.Check(ctx, users.asUser(req).Principal) != nil {
+		if err != nil || v.hidesGate(b) || source.Check(ctx, users.asUser(req).Principal) != nil {
 			continue
 		}
 		if res, err := signedIn(req, b, ""); err == nil {
@@ -544,4 +545,16 @@ func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*
 		}
 	}
 	return nil, nil
+}
+
+// hidesGate reports whether the policy hides the tool to sign in at a backend from the client of the
+// view, as it did while the backend had it.
+func (v *view) hidesGate(b *activeBackend) bool {
+	tools := b.gateInput(catalog.Backend{}).Lists[catalog.Tools].Items
+	if v.class == nil || len(tools) == 0 {
+		return v.class != nil
+	}
+	gate := policy.NewItem(policy.Tool, b.Name(), b.srv.NamePrefix()+gateName, gateName, tools[0])
+	verdict := v.policy.List(v.class.subject, gate)
+	return verdict.Hidden()
 }

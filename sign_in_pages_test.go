@@ -309,3 +309,27 @@ func TestSignInStateBelongsToItsRequest(t *testing.T) {
 		}
 	}
 }
+
+// identity N5: the tool to sign in is unknown to users from whom the policy hides it, also to one that
+// has signed in.
+func TestHiddenToolToSignIn(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(withTokens)
+	retried(t, g.Gateway, "down")
+	g.signIn("canary-token-of-t_ann")
+	if res := g.call("canary-token-of-t_ann", "tools/call", "crm__sign_in", withURL, ""); !strings.Contains(res, "You are signed in") {
+		t.Fatalf("ann: %s", res)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := p.open(withTokens + `, "policy": {"otherwise": "deny"}`)
+	retried(t, again.Gateway, "down")
+	call := func(name string) string {
+		res := again.call("canary-token-of-t_ann", "tools/call", name, withURL, "")
+		return callIDInError.ReplaceAllString(strings.ReplaceAll(res, name, "NAME"), "")
+	}
+	if hidden, unknown := call("crm__sign_in"), call("crm__nothing"); hidden != unknown {
+		t.Errorf("the tool to sign in is answered %s, an unknown one %s", hidden, unknown)
+	}
+}

@@ -27,6 +27,7 @@ type view struct {
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	policy  *policyInUse // nil without a policy
+	items   *policyItems // of the whole catalog, also in a part of the view; likewise
 	classes *classViews  // likewise
 	class   *classView   // if this is the view of a class
 
@@ -279,7 +280,7 @@ func (g *Gateway) swapCatalog() bool {
 	offers := old.offers()
 	next := &view{cfg: old.cfg, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.countNotices(old, offers)
-	g.derive(next)
+	g.derive(next, old)
 	// Not under a lock, because building the catalog takes long with thousands of
 	// items. If another view was stored meanwhile, it is built once more.
 	if !g.view.CompareAndSwap(old, next) {

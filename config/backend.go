@@ -6,6 +6,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // Backend is one entry of mcpServers: either a program to start (Command) or a URL.
@@ -111,7 +113,7 @@ func (s *Backend) NamePrefix() string {
 // Offers reports whether Include and Exclude permit a tool or prompt, by the server's own
 // name. Exclude has precedence.
 func (s *Backend) Offers(name string) bool {
-	matches := func(pattern string) bool { return match(pattern, name) }
+	matches := func(pattern string) bool { return glob.Match(pattern, name) }
 	if slices.ContainsFunc(s.Exclude, matches) {
 		return false
 	}
@@ -121,5 +123,5 @@ func (s *Backend) Offers(name string) bool {
 // includes reports whether Include permits a tool or prompt.
 func (s *Backend) includes(name string) bool {
 	// Without include everything is offered.
-	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, func(pattern string) bool { return match(pattern, name) })
+	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, func(pattern string) bool { return glob.Match(pattern, name) })
 }

@@ -9,62 +9,12 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // wildcard matches any sequence of characters in a pattern, including none.
 const wildcard = "*"
-
-// match reports whether a name matches a pattern, in which an asterisk matches any
-// characters, including none. All other characters match themselves: unlike for path.Match,
-// since names of tools may contain its syntax.
-func match(pattern, name string) bool {
-	parts := strings.Split(pattern, wildcard)
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
-		return false
-	}
-	name = name[len(first) : len(name)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		_, after, found := strings.Cut(name, part)
-		if !found {
-			return false
-		}
-		name = after
-	}
-	return true
-}
-
-// covers reports whether every name that matches narrow also matches wide.
-//
-// It is exact, although it is only match. Seen as a name, narrow has an asterisk wherever
-// its names differ, and only an asterisk of wide can match that: it also matches whatever a
-// name has there. Conversely, one name that matches narrow has a character at each of these
-// places that does not occur in wide, because there are more characters than a pattern has;
-// if wide matches this name, it does so with an asterisk there.
-//
-// For the same reason several patterns together cover a pattern only if one of them does.
-func covers(wide, narrow string) bool { return match(wide, narrow) }
-
-// overlaps reports whether some name matches both patterns. Two patterns with an asterisk
-// only have to agree on the beginning and the end of such a name: the rest of both can occur
-// in between, one after the other.
-func overlaps(a, b string) bool {
-	firstA, _, wildA := strings.Cut(a, wildcard)
-	firstB, _, wildB := strings.Cut(b, wildcard)
-	switch {
-	case !wildA:
-		return match(b, a)
-	case !wildB:
-		return match(a, b)
-	}
-	lastA, lastB := a[strings.LastIndex(a, wildcard)+1:], b[strings.LastIndex(b, wildcard)+1:]
-	begin := strings.HasPrefix(firstA, firstB) || strings.HasPrefix(firstB, firstA)
-	end := strings.HasSuffix(lastA, lastB) || strings.HasSuffix(lastB, lastA)
-	return begin && end
-}
 
 // A rule without any effect is most often a mistake: a tool that should be hidden is not, or
 // the other way round. Rules are compared with each other when the file is read; whether a
@@ -134,7 +84,7 @@ func checkFilters(s *Backend, p place, r *reader) {
 	include, exclude, rename := p.key("include"), p.key("exclude"), p.key("rename")
 	checkWithin(s.Include, include, r)
 	checkWithin(s.Exclude, exclude, r)
-	everything := func(pattern string) bool { return covers(pattern, wildcard) }
+	everything := func(pattern string) bool { return glob.Covers(pattern, wildcard) }
 	// With several patterns, the others are noted as adding nothing.
 	if len(s.Include) == 1 && everything(s.Include[0]) {
 		r.note(include.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
@@ -170,7 +120,7 @@ func checkContradictions(include, exclude []string, p place, r *reader) {
 			continue // reported by checkPatternLists
 		}
 		at := p.key("include").item(i)
-		switch by := slices.IndexFunc(exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, wildcard) }); {
+		switch by := slices.IndexFunc(exclude, func(wide string) bool { return glob.Covers(wide, pattern) && !glob.Covers(wide, wildcard) }); {
 		case by < 0:
 		case exclude[by] == pattern:
 			r.report(at, "remove one of them", "%.80q is both included and excluded", pattern)
@@ -179,7 +129,7 @@ func checkContradictions(include, exclude []string, p place, r *reader) {
 		}
 	}
 	for i, pattern := range exclude {
-		included := func(other string) bool { return overlaps(other, pattern) }
+		included := func(other string) bool { return glob.Overlap(other, pattern) }
 		if len(include) > 0 && !slices.ContainsFunc(include, included) {
 			r.note(p.key("exclude").item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
 		}
@@ -190,10 +140,10 @@ func checkContradictions(include, exclude []string, p place, r *reader) {
 func checkWithin(patterns []string, at place, r *reader) {
 	for i, narrow := range patterns {
 		wider := slices.IndexFunc(patterns, func(wide string) bool {
-			return wide != narrow && covers(wide, narrow)
+			return wide != narrow && glob.Covers(wide, narrow)
 		})
 		// Of two equivalent ones, such as * and **, the later one is superfluous.
-		if wider < 0 || i < wider && covers(narrow, patterns[wider]) {
+		if wider < 0 || i < wider && glob.Covers(narrow, patterns[wider]) {
 			continue
 		}
 		r.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
@@ -214,7 +164,7 @@ func checkRenames(s *Backend, p place, r *reader) {
 		// Exclude has precedence over include, and is reported first.
 		excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
 			// A pattern that excludes everything has been reported.
-			return match(pattern, name) && !covers(pattern, wildcard)
+			return glob.Match(pattern, name) && !glob.Covers(pattern, wildcard)
 		})
 		switch {
 		case name == "":
@@ -321,7 +271,7 @@ func samePrefix(first, second *Backend) Problem {
 func (s *Backend) reaches(rest string, other *Backend) bool {
 	for _, theirs := range other.included() {
 		for _, ours := range s.included() {
-			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
+			if glob.Overlap(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
 				return true
 			}
 		}
@@ -341,6 +291,6 @@ func (s *Backend) included() []string {
 // name has to match.
 func excludes(patterns []string, before, one, two string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		return covers(before+pattern, one) || covers(before+pattern, two)
+		return glob.Covers(before+pattern, one) || glob.Covers(before+pattern, two)
 	})
 }

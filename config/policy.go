@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
@@ -136,9 +135,7 @@ func checkPolicy(c *Config, r *reader) {
 		}
 		checkTwice(rule.On, at.key("on"), r)
 		for k, pattern := range rule.On {
-			if !c.mayHaveName(pattern) {
-				r.note(at.key("on").item(k), "", "%.80q matches no item: no server has names that begin like this", pattern)
-			}
+			c.noteUnmatched(pattern, at.key("on").item(k), r)
 		}
 	}
 }
@@ -218,21 +215,4 @@ func (r *reader) within(p place, text string, line, column int) (configfile.Posi
 		}
 	}
 	return at, false
-}
-
-// mayHaveName reports whether some item may have a name or URI that a pattern matches.
-func (c *Config) mayHaveName(pattern string) bool {
-	head, _, wild := strings.Cut(pattern, "*")
-	if strings.Contains(head, ":") || head == "" {
-		return true // a URI, or anything
-	}
-	return slices.ContainsFunc(c.Servers, func(s Backend) bool {
-		for _, renamed := range s.Rename {
-			if strings.HasPrefix(renamed, head) {
-				return true
-			}
-		}
-		prefix := s.NamePrefix()
-		return strings.HasPrefix(head, prefix) || wild && strings.HasPrefix(prefix, head)
-	})
 }

@@ -78,8 +78,8 @@ policy:
 	}
 	want := []string{
 		`x.yaml:6:7: the rule "a" decides by request.client, which a client may set to anything`,
-		`x.yaml:7:97: "mail__*" matches no item: no server has names that begin like this`,
-		`x.yaml:7:108: "jira_x" matches no item: no server has names that begin like this`,
+		`x.yaml:7:97: "mail__*" can match no item of the servers (names begin with the prefix of their server)`,
+		`x.yaml:7:108: "jira_x" can match no item of the servers (names begin with the prefix of their server)`,
 	}
 	if got := strings.Split(c.Notes.Error(), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -159,7 +160,7 @@ func checkProfileFilters(f *Profile, p place, r *reader) {
 	include, exclude := p.key("include"), p.key("exclude")
 	checkWithin(f.Include, include, r)
 	checkWithin(f.Exclude, exclude, r)
-	everything := func(pattern string) bool { return covers(pattern, wildcard) }
+	everything := func(pattern string) bool { return glob.Covers(pattern, wildcard) }
 	if len(f.Include) == 1 && everything(f.Include[0]) {
 		r.note(include.item(0), "", `%.80q includes everything, as it would be without "include"`, f.Include[0])
 	}

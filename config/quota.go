@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // Quota bounds how many calls of some items may be made in a time.
@@ -182,8 +183,8 @@ func checkOn(c *Config, patterns []string, list place, r *reader) {
 			r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
 		case sign >= 0:
 			r.report(at, "only * is special: it matches any characters", "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
-		case !c.mayOffer(pattern, r):
-			r.note(at, "names begin with the prefix of their server", "%.80q can match no item of the servers", pattern)
+		default:
+			c.noteUnmatched(pattern, at, r)
 		}
 	}
 	checkTwice(patterns, list, r)
@@ -192,10 +193,17 @@ func checkOn(c *Config, patterns []string, list place, r *reader) {
 	}
 }
 
+// noteUnmatched notes a pattern that can match no item of the configured servers.
+func (c *Config) noteUnmatched(pattern string, at place, r *reader) {
+	if !c.mayOffer(pattern, r) {
+		r.note(at, "names begin with the prefix of their server", "%.80q can match no item of the servers", pattern)
+	}
+}
+
 // mayOffer reports whether a server may offer an item with a name, or with a URI, that
 // matches a pattern. Servers that are disabled count, since that is temporary.
 func (c *Config) mayOffer(pattern string, r *reader) bool {
-	if mayMatchURI(pattern) {
+	if strings.Contains(pattern, ":") || mayMatchURI(pattern) {
 		return true
 	}
 	for i := range c.Servers {
@@ -204,12 +212,12 @@ func (c *Config) mayOffer(pattern string, r *reader) bool {
 			return true // not known
 		}
 		for own, name := range s.Rename {
-			if match(pattern, name) || r.has(s.place().key("rename").key(own)) {
+			if glob.Match(pattern, name) || r.has(s.place().key("rename").key(own)) {
 				return true
 			}
 		}
 		for _, theirs := range s.included() {
-			if name := s.NamePrefix() + theirs; overlaps(pattern, name) && !excludes(s.Exclude, s.NamePrefix(), pattern, name) {
+			if name := s.NamePrefix() + theirs; glob.Overlap(pattern, name) && !excludes(s.Exclude, s.NamePrefix(), pattern, name) {
 				return true
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // TestRulesWithoutEffect compares the notes on patterns with their effect: a noted pattern can
@@ -78,7 +80,7 @@ func (p Problems) touch(path string) bool {
 // noted.
 func twins(list []string, i int) bool {
 	for k, other := range list {
-		if k != i && covers(other, list[i]) && covers(list[i], other) {
+		if k != i && glob.Covers(other, list[i]) && glob.Covers(list[i], other) {
 			return true
 		}
 	}
@@ -102,4 +104,19 @@ func TestManyPatterns(t *testing.T) {
 			}
 		}
 	}
+}
+
+// wordsOf returns all words of some letters up to a length.
+func wordsOf(letters string, most int) []string {
+	all, last := []string{""}, []string{""}
+	for range most {
+		var longer []string
+		for _, word := range last {
+			for _, letter := range letters {
+				longer = append(longer, word+string(letter))
+			}
+		}
+		all, last = append(all, longer...), longer
+	}
+	return all
 }

@@ -256,6 +256,9 @@ const (
 // (2025-11-25, security best practices, "Session Hijacking"). The text of an error that is
 // not a Denial goes to the log only, as it may contain anything.
 func (s *Server) authenticate(r *http.Request) (*mcp.Identity, *refusal) {
+	if identity, ok := r.Context().Value(senderKey{}).(*mcp.Identity); ok {
+		return identity, nil
+	}
 	if s.cfg.Authenticate == nil {
 		return nil, nil
 	}

@@ -18,3 +18,12 @@ func IdentityOf(ctx context.Context) *mcp.Identity {
 	id, _ := ctx.Value(identityKey{}).(*mcp.Identity)
 	return id
 }
+
+// senderKey is the key of the identity of WithIdentity in a context.
+type senderKey struct{}
+
+// WithIdentity returns a context for HTTP requests of a known sender, such as those of a listener
+// that only one user can reach. [Config.Authenticate] is not called for them.
+func WithIdentity(ctx context.Context, id *mcp.Identity) context.Context {
+	return context.WithValue(ctx, senderKey{}, id)
+}

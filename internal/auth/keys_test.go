@@ -5,6 +5,7 @@ package auth
 
 import (
 	"bytes"
+	"encoding/base64"
 	stdjson "encoding/json"
 	"fmt"
 	"io"
@@ -113,6 +114,43 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 		}
 		if got := s.partner.fetches(); got != 1 {
 			t.Errorf("%d fetches from the other issuer, want 1", got)
+		}
+	})
+}
+
+// identity attack 2 and requirement N11, at full rate: 10,000 tokens in a second for a minute, each
+// with another key id.
+func TestFloodOfUnknownKeys(t *testing.T) {
+	bubble(t, nil, func(s *site) {
+		good := s.corp.token(nil)
+		if _, err := s.as(good); err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(s.corp.signedBy("ec2", "any"), ".") // without the key, the signature is not looked at
+		const rate = 10_000
+		seconds := 60
+		if testing.Short() {
+			seconds = 1
+		}
+		for n := range rate * seconds {
+			header := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"alg":"ES256","kid":"random-%d"}`, n))
+			if _, err := s.as(header + "." + rest); err == nil {
+				t.Fatal("let in")
+			}
+			if n%100 != 99 {
+				continue
+			}
+			begin := time.Now()
+			if _, err := s.as(good); err != nil || time.Since(begin) != 0 {
+				t.Fatalf("a good token after %d others: %v after %v", n, err, time.Since(begin))
+			}
+			time.Sleep(100 * time.Second / rate)
+		}
+		if got := s.corp.fetches(); got > 3 {
+			t.Errorf("%d fetches of keys, want at most 3", got)
+		}
+		if got := s.corp.allRequests(); got > 2+3 {
+			t.Errorf("%d requests", got)
 		}
 	})
 }

@@ -14,14 +14,15 @@ import (
 // called concurrently. The zero value offers nothing and answers no list; Build without
 // backends makes an empty Catalog.
 type Catalog struct {
-	backends     []Backend // the input of Build
+	backends     []Backend // the input of Build, or of it those of a profile
+	inputs       int       // how many Build had
 	sections     [NumKinds]section
-	shared       *sharedSections // by the views of this Catalog
+	shared       *sharedLists // by the views of this Catalog
 	locator      locator
-	hidden       [NumKinds]map[string]bool // see Hides
+	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
 	instructions string
-	toolBytes    map[string]int // by the backend's name
+	toolBytes    map[string]int // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
 	found        *found // of a profile with a Finder, or nil
@@ -34,8 +35,9 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b := newBuilder(backends, opt)
 	c := &Catalog{
 		backends:     backends,
+		inputs:       len(backends),
 		opt:          opt,
-		shared:       new(sharedSections),
+		shared:       new(sharedLists),
 		capabilities: mergeCapabilities(backends),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
@@ -56,7 +58,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
-	c.toolBytes = toolBytes(c.sections[Tools].entries)
+	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.hidden = b.hidden
 	c.problems = b.report.problems
@@ -64,12 +66,17 @@ func Build(backends []Backend, opt Options) *Catalog {
 }
 
 // ToolBytes returns the size of the definitions of a backend's tools, as they are listed.
-func (c *Catalog) ToolBytes(backend string) int { return c.toolBytes[backend] }
+func (c *Catalog) ToolBytes(backend string) int {
+	if c.toolBytes == nil {
+		return c.sumToolBytes()[backend]
+	}
+	return c.toolBytes[backend]
+}
 
-// toolBytes returns the sum of the sizes of the entries, for each backend.
-func toolBytes(entries []*Entry) map[string]int {
+// sumToolBytes returns the sum of the sizes of the tools, for each backend.
+func (c *Catalog) sumToolBytes() map[string]int {
 	sizes := make(map[string]int)
-	for _, e := range entries {
+	for e := range c.Entries(Tools) {
 		sizes[e.BackendName] += len(e.item)
 	}
 	return sizes

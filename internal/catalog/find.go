@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/search"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
@@ -83,7 +84,7 @@ func (f *Finder) has(name string) bool {
 
 // lists reports whether a tool is in the short list.
 func (f *Finder) lists(e *Entry) bool {
-	return e.IsOwn() || slices.ContainsFunc(f.Always, func(p string) bool { return Match(p, e.Name) })
+	return e.IsOwn() || slices.ContainsFunc(f.Always, func(p string) bool { return glob.Match(p, e.Name) })
 }
 
 // found is what a Catalog with a Finder has besides its sections. Each part is made on its first use.
@@ -100,29 +101,35 @@ type found struct {
 	index func() (*search.Index, []*Entry)
 }
 
-// withFinder adds the tools of the gateway to the tools of a Catalog, unless they are in it already.
+// withFinder adds the tools of the gateway to the tools of a Catalog. The entries are copies, since a table sets
+// their places.
 func (c *Catalog) withFinder(f *Finder) {
 	tools := &c.sections[Tools]
-	if !slices.ContainsFunc(tools.entries, (*Entry).IsOwn) {
-		others := slices.DeleteFunc(slices.Clone(tools.entries), func(e *Entry) bool { return f.has(e.Name) })
-		*tools = newSection(Tools, slices.Concat(f.tools(), others), tools.fresh, c.opt)
+	var entries []*Entry
+	for _, e := range f.tools() {
+		own := *e
+		entries = append(entries, &own)
 	}
-	c.found = newFound(f, *tools, c.opt)
+	for e := range tools.all() {
+		if !f.has(e.Name) {
+			own := *e
+			entries = append(entries, &own)
+		}
+	}
+	*tools = newSection(Tools, entries, tools.fresh, c.opt)
+	c.found = newFound(f, *tools, c.shared)
 }
 
-func newFound(f *Finder, tools section, opt Options) *found {
+func newFound(f *Finder, tools section, lists *sharedLists) *found {
 	part := func(has func(*Entry) bool) func() section {
-		return sync.OnceValue(func() section {
-			entries := slices.DeleteFunc(slices.Clone(tools.entries), func(e *Entry) bool { return !has(e) })
-			return newSection(Tools, entries, tools.fresh, opt)
-		})
+		return sync.OnceValue(func() section { return tools.narrow(has, tools.fresh, lists) })
 	}
 	return &found{
 		Finder: f,
 		short:  part(f.lists),
 		whole:  part(func(e *Entry) bool { return !e.IsOwn() }),
 		bytes: sync.OnceValue(func() (n int) {
-			for _, e := range tools.entries {
+			for e := range tools.all() {
 				if !e.IsOwn() {
 					n += len(e.item)
 				}
@@ -132,7 +139,7 @@ func newFound(f *Finder, tools section, opt Options) *found {
 		index: sync.OnceValues(func() (*search.Index, []*Entry) {
 			var entries []*Entry
 			var texts []search.Tool
-			for _, e := range tools.entries {
+			for e := range tools.all() {
 				if !e.IsOwn() {
 					entries = append(entries, e)
 					texts = append(texts, e.searchText())
@@ -201,13 +208,13 @@ func (f *found) markedAs(mark string) *section {
 		return s
 	}
 	whole := f.whole()
-	entries := slices.Clone(whole.entries)
-	for i, e := range entries {
+	var entries []*Entry
+	for e := range whole.all() {
+		own := *e
 		if f.lists(e) {
-			own := *e
 			own.item = withMeta(e.item, mark, "true")
-			entries[i] = &own
 		}
+		entries = append(entries, &own)
 	}
 	s := newSection(Tools, entries, whole.fresh, whole.opt)
 	if f.marked == nil {
@@ -253,7 +260,7 @@ func withMeta(item []byte, name, value string) []byte {
 // limit: those with a similar spelling, and those with the same words.
 func (c *Catalog) Nearest(name string, limit int) []*Entry {
 	var names []string
-	for _, e := range c.sections[Tools].entries {
+	for e := range c.Entries(Tools) {
 		if !e.IsOwn() {
 			names = append(names, e.Name)
 		}
@@ -263,7 +270,7 @@ func (c *Catalog) Nearest(name string, limit int) []*Entry {
 		e, _ := c.Tool(like)
 		near = append(near, e)
 	}
-	for _, e := range c.Find(name, limit) {
+	for _, e := range c.Search(name, limit) {
 		if !slices.Contains(near, e) {
 			near = append(near, e)
 		}
@@ -271,9 +278,9 @@ func (c *Catalog) Nearest(name string, limit int) []*Entry {
 	return near[:min(len(near), limit)]
 }
 
-// Find returns the tools of backends that fit a query, the best one first, and at most limit. It
+// Search returns the tools of backends that fit a query, the best one first, and at most limit. It
 // finds exactly those that can be called. The Catalog has a Finder.
-func (c *Catalog) Find(query string, limit int) []*Entry {
+func (c *Catalog) Search(query string, limit int) []*Entry {
 	index, entries := c.found.index()
 	var best []*Entry
 	for _, h := range index.Search(query, limit) {
@@ -289,7 +296,7 @@ func (b *builder) checkFinders(c *Catalog) {
 		if p.Finder == nil {
 			continue
 		}
-		for _, e := range c.sections[Tools].entries {
+		for e := range c.Entries(Tools) {
 			if p.Admits(e) && p.Finder.has(e.Name) {
 				b.report.problems = append(b.report.problems, Problem{
 					Profile: p.Name, Code: code.NameReserved,

@@ -3,8 +3,6 @@
 
 package catalog
 
-import "maps"
-
 // Hides reports whether a backend has an item with this name that is not offered
 // because of the operator's settings: include and exclude, a name conflict, or a view.
 // Items left out because of their own errors are not hidden, nor are names that another
@@ -14,25 +12,9 @@ import "maps"
 // cannot probe for hidden names. Hides is for the audit log, in which an attempt to use
 // a hidden name differs from a typing error.
 func (c *Catalog) Hides(k Kind, name string) bool {
-	if !c.hidden[k][name] {
-		return false
+	if c.sections[k].removes(name) {
+		return true
 	}
 	_, offered := c.sections[k].find(name) // by another backend
-	return !offered
-}
-
-// hide returns the hidden names of a view: those of the Catalog and those that the view
-// removed.
-func (c *Catalog) hide(k Kind, after *section) map[string]bool {
-	hidden := maps.Clone(c.hidden[k])
-	for _, e := range c.sections[k].entries {
-		if _, ok := after.find(e.Name); ok {
-			continue
-		}
-		if hidden == nil {
-			hidden = make(map[string]bool)
-		}
-		hidden[e.Name] = true
-	}
-	return hidden
+	return c.hidden[k][name] && !offered
 }

@@ -20,6 +20,10 @@ type Entry struct {
 	Backend     int    // index in the input of Build
 	BackendName string // the configured name
 
+	// Place is the index of the entry among those of its kind that Build offers. It is the same
+	// in each view.
+	Place int
+
 	// Name is the name or URI that clients use for the item, and Own the one that its
 	// backend uses. They differ for tools and prompts only.
 	Name, Own string

@@ -5,7 +5,6 @@ package catalog
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -32,11 +31,14 @@ func (s *section) page(cursor string) (*mcp.Result, error) {
 
 // Entries returns the offered items of a kind, in the order of the list.
 func (c *Catalog) Entries(k Kind) iter.Seq[*Entry] {
-	return slices.Values(c.sections[k].entries)
+	return c.sections[k].all()
 }
 
 // Len returns the number of offered items of a kind.
-func (c *Catalog) Len(k Kind) int { return len(c.sections[k].entries) }
+func (c *Catalog) Len(k Kind) int { return c.sections[k].len }
+
+// Find returns the item of a kind with the name, URI or template that clients use.
+func (c *Catalog) Find(k Kind, name string) (*Entry, bool) { return c.sections[k].find(name) }
 
 // Tool returns the tool with the name that clients use.
 func (c *Catalog) Tool(name string) (*Entry, bool) { return c.sections[Tools].find(name) }

@@ -11,8 +11,7 @@ import (
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	sole     *Entry          // the only backend with resources, or nil
-	hidden   map[string]bool // listed, but not in this view
+	sole     *Entry // the only backend with resources, or nil
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that
@@ -131,7 +130,7 @@ func (c *Catalog) Resource(uri string) (*Entry, bool) {
 	if e, ok := c.sections[Resources].find(uri); ok {
 		return e, true
 	}
-	from := c.locator.locate(uri)
+	from := c.locate(uri)
 	if from == nil {
 		return nil, false
 	}
@@ -141,24 +140,29 @@ func (c *Catalog) Resource(uri string) (*Entry, bool) {
 // Route returns why Resource finds a URI that is in no list: the template that matches it, or
 // an Entry without a name of the only backend with resources.
 func (c *Catalog) Route(uri string) (*Entry, bool) {
-	from := c.locator.locate(uri)
+	from := c.locate(uri)
 	return from, from != nil
 }
 
-// locate returns an entry of the backend.
-func (l *locator) locate(uri string) *Entry {
-	if uri == "" || l.hidden[uri] {
+// locate returns an entry of the backend. A URI or a template that a view removes does not count.
+// A URI that it removes takes as long as one that no template matches.
+func (c *Catalog) locate(uri string) *Entry {
+	if uri == "" {
 		return nil
 	}
+	l, shown, removed := &c.locator, c.sections[Templates].shown, c.sections[Resources].removes(uri)
 	for i := range l.patterns {
-		if l.patterns[i].narrow.MatchString(uri) {
-			return l.patterns[i].entry
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.narrow.MatchString(uri) && !removed {
+			return p.entry
 		}
 	}
 	for i := range l.patterns {
-		if l.patterns[i].wide.MatchString(uri) {
-			return l.patterns[i].entry
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.wide.MatchString(uri) && !removed {
+			return p.entry
 		}
+	}
+	if removed {
+		return nil
 	}
 	return l.sole
 }

@@ -6,6 +6,8 @@ package catalog
 import (
 	"slices"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // Rules specify which tools and prompts of one backend are offered, and under which
@@ -39,7 +41,7 @@ func (r *Rules) name(backend, own string) string {
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
 // the index of the pattern that decided, or -1.
 func (r *Rules) judge(own string) (v Verdict, pattern int) {
-	matches := func(pattern string) bool { return Match(pattern, own) }
+	matches := func(pattern string) bool { return glob.Match(pattern, own) }
 	if i := slices.IndexFunc(r.Exclude, matches); i >= 0 {
 		return Excluded, i
 	}
@@ -54,25 +56,6 @@ func (r *Rules) judge(own string) (v Verdict, pattern int) {
 func (r *Rules) offers(own string) bool {
 	v, _ := r.judge(own)
 	return v == Offered
-}
-
-// Match reports whether a name matches a pattern, in which an asterisk matches any
-// characters, including none, and all others match themselves. It does not allocate.
-func Match(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, head)
-	for ok {
-		part, after, more := strings.Cut(rest, "*")
-		if !more {
-			return strings.HasSuffix(name, part)
-		}
-		_, name, ok = strings.Cut(name, part)
-		rest = after
-	}
-	return false
 }
 
 // MaxModelName is the length of tool names that every model provider accepts.
@@ -93,7 +76,7 @@ func (r *Rules) unused(names []string) []string {
 	var out []string
 	add := func(setting string, patterns []string) {
 		for _, p := range patterns {
-			if !slices.ContainsFunc(names, func(n string) bool { return Match(p, n) }) {
+			if !slices.ContainsFunc(names, func(n string) bool { return glob.Match(p, n) }) {
 				out = append(out, setting+" "+quote(p)+" matches none of its tools and prompts")
 			}
 		}

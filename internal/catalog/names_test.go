@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 func TestRulesName(t *testing.T) {
@@ -74,7 +75,7 @@ func TestMatchAll(t *testing.T) {
 	for _, p := range pattern {
 		re := regexp.MustCompile("^" + strings.ReplaceAll(p, "*", ".*") + "$")
 		for _, n := range name {
-			if got, want := Match(p, n), re.MatchString(n); got != want {
+			if got, want := glob.Match(p, n), re.MatchString(n); got != want {
 				t.Errorf("Match(%q, %q) = %v", p, n, got)
 			}
 		}
@@ -98,14 +99,14 @@ func words(letters string, most int) []string {
 // Names of tools may contain the syntax of other kinds of patterns.
 func TestMatchIsNoOtherSyntax(t *testing.T) {
 	for _, name := range []string{"a.b", "a?", "[ab]", `a\*`, "a/b", "{a}"} {
-		if !Match(name, name) && !strings.Contains(name, "*") {
+		if !glob.Match(name, name) && !strings.Contains(name, "*") {
 			t.Errorf("%q does not match itself", name)
 		}
-		if Match(name, "ab") {
+		if glob.Match(name, "ab") {
 			t.Errorf("%q matches ab", name)
 		}
 	}
-	if !Match("a/*", "a/b/c") {
+	if !glob.Match("a/*", "a/b/c") {
 		t.Error("* does not match a slash")
 	}
 }

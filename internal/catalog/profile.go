@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // A Profile selects a part of a Catalog.
@@ -92,7 +93,7 @@ func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
 			bytes += len(e.item)
 		}
 	}
-	for _, e := range c.sections[Tools].entries {
+	for e := range c.Entries(Tools) {
 		if p.Admits(e) && (p.Finder == nil || !p.Finder.has(e.Name)) {
 			add(e)
 		}
@@ -117,7 +118,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 		}
 		var names []string
 		for _, k := range []Kind{Tools, Prompts} {
-			for _, e := range c.sections[k].entries {
+			for e := range c.Entries(k) {
 				if p.Has(e.BackendName) {
 					names = append(names, e.Name)
 				}
@@ -133,7 +134,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 // be about one that a template has.
 func (b *builder) checkPatterns(c *Catalog) {
 	for _, p := range b.opt.Patterns {
-		matches := func(e *Entry) bool { return Match(p.Pattern, e.Name) }
+		matches := func(e *Entry) bool { return glob.Match(p.Pattern, e.Name) }
 		found := strings.Contains(p.Pattern, ":")
 		for k := range NumKinds {
 			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })

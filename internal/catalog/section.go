@@ -8,26 +8,95 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"iter"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// section is everything of one kind: the entries, their positions, and the list,
-// encoded page by page.
-type section struct {
+// table is the entries of one kind of a Catalog that Build has made. Its views share it.
+type table struct {
 	kind    Kind
 	entries []*Entry
 	at      map[string]int
-	fresh   listFreshness
+	sums    []Digest // of the entries
 	opt     Options
+}
 
-	pages  []*mcp.Result
-	cursor map[string]int // page index by cursor, for all pages but the first
-	digest Digest
+func newTable(k Kind, entries []*Entry, opt Options) *table {
+	t := &table{kind: k, entries: entries, at: make(map[string]int, len(entries)), sums: make([]Digest, len(entries)), opt: opt}
+	for i, e := range entries {
+		e.Place, t.at[e.Name] = i, i
+		sum := sha256.Sum256(e.item)
+		t.sums[i] = Digest(sum[:])
+	}
+	return t
+}
 
-	kept *section // keeps the section alive in sharedSections, or nil
+// section is everything of one kind that a Catalog has: a part of a table, and the list of it. The
+// zero value is that of no Build.
+type section struct {
+	*table
+
+	shown places // of the entries, or nil for all of them
+	len   int
+	*encodedList
+}
+
+// all returns the entries, in the order of the list.
+func (s *section) all() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		if s.table == nil {
+			return
+		}
+		for i, e := range s.entries {
+			if s.shown.has(i) && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// find returns the entry with the name that clients use.
+func (s *section) find(name string) (*Entry, bool) {
+	if s.table == nil {
+		return nil, false
+	}
+	i, ok := s.at[name]
+	if !ok || !s.shown.has(i) {
+		return nil, false
+	}
+	return s.entries[i], true
+}
+
+// removes reports whether the table has an entry with this name, which the section has not.
+func (s *section) removes(name string) bool {
+	if s.table == nil {
+		return false
+	}
+	i, ok := s.at[name]
+	return ok && !s.shown.has(i)
+}
+
+// places is a set of indices of a table. Nil has all of them.
+type places []uint64
+
+func newPlaces(n int) places { return make(places, (n+63)/64) }
+
+func (p places) has(i int) bool { return p == nil || p[i/64]&(1<<(i%64)) != 0 }
+
+func (p places) add(i int) { p[i/64] |= 1 << (i % 64) }
+
+// key returns the set as a text.
+func (p places) key() string {
+	out := make([]byte, 0, 8*len(p))
+	for _, word := range p {
+		out = binary.LittleEndian.AppendUint64(out, word)
+	}
+	return string(out)
 }
 
 // listFreshness is for how long, and for which clients, the results are valid.
@@ -68,37 +137,52 @@ func freshness(k Kind, backends []Backend) listFreshness {
 	return f
 }
 
-// newSection encodes the list in advance: lists are requested far more often than they
-// change.
+// newSection returns a section with all entries. It encodes the list in advance: lists are
+// requested far more often than they change.
 func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
-	s := section{
-		kind:    k,
-		entries: entries,
-		at:      make(map[string]int, len(entries)),
-		fresh:   fresh,
-		opt:     opt,
-		cursor:  make(map[string]int),
-		digest:  digest(entries),
+	t := newTable(k, entries, opt)
+	s := section{table: t, len: len(entries), encodedList: &encodedList{table: t, fresh: fresh}}
+	s.made.Do(s.encodeAll)
+	return s
+}
+
+// encodedList is the list of a section, page by page. That of a view is encoded when it is
+// requested first: a view may be made only to see whether its list has changed.
+type encodedList struct {
+	table *table
+	shown places
+	fresh listFreshness
+
+	made   sync.Once // the fields below
+	items  []*Entry
+	pages  []*mcp.Result
+	cursor map[string]int // page index by cursor, for all pages but the first
+
+	summed sync.Once
+	digest Digest
+}
+
+func (s *encodedList) encodeAll() {
+	s.items = s.table.entries
+	if s.shown != nil {
+		s.items = slices.Collect((&section{table: s.table, shown: s.shown}).all())
 	}
-	for i, e := range entries {
-		s.at[e.Name] = i
-	}
-	page, end := s.encode(0, fresh.public)
+	s.cursor = make(map[string]int)
+	page, end := s.encode(0, s.fresh.public)
 	s.pages = append(s.pages, page)
 	// At least one page: an empty list is an answer too.
-	for end < len(entries) {
-		s.cursor[s.cursorAfter(end-1, fresh.public)] = len(s.pages)
-		page, end = s.encode(end, fresh.public)
+	for end < len(s.items) {
+		s.cursor[s.cursorAfter(end-1, s.fresh.public)] = len(s.pages)
+		page, end = s.encode(end, s.fresh.public)
 		s.pages = append(s.pages, page)
 	}
-	return s
 }
 
 // encode returns the page that begins with the entry at start, with public or private
 // scope, and the start of the next page.
-func (s *section) encode(start int, public bool) (*mcp.Result, int) {
+func (s *encodedList) encode(start int, public bool) (*mcp.Result, int) {
 	end, size := s.pageEnd(start)
-	dst := make([]byte, 0, size+len(s.kind.Field().Key())+512)
+	dst := make([]byte, 0, size+len(s.table.kind.Field().Key())+512)
 	dst = append(dst, `{"resultType":"complete","ttlMs":`...)
 	dst = strconv.AppendInt(dst, s.fresh.ttl.Milliseconds(), 10)
 	// Written without an encoder: the items may be megabytes, and are not changed.
@@ -107,15 +191,15 @@ func (s *section) encode(start int, public bool) (*mcp.Result, int) {
 	} else {
 		dst = append(dst, `,"cacheScope":"private"`...)
 	}
-	if end < len(s.entries) {
+	if end < len(s.items) {
 		dst = append(dst, `,"nextCursor":"`...)
 		dst = append(dst, s.cursorAfter(end-1, public)...)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"`...)
-	dst = append(dst, s.kind.Field().Key()...)
+	dst = append(dst, s.table.kind.Field().Key()...)
 	dst = append(dst, `":[`...)
-	for i, e := range s.entries[start:end] {
+	for i, e := range s.items[start:end] {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -130,10 +214,10 @@ func (s *section) encode(start int, public bool) (*mcp.Result, int) {
 
 // pageEnd returns the end of the page that begins with an entry, and the size of its
 // items in bytes. Each page has at least one item, however large.
-func (s *section) pageEnd(start int) (end, size int) {
-	most, members := limit(s.opt.PageItems, DefaultPageItems), 0
-	for end = start; end < len(s.entries) && end-start < most; end++ {
-		n, m := len(s.entries[end].item)+len(","), bytes.Count(s.entries[end].item, []byte(":"))
+func (s *encodedList) pageEnd(start int) (end, size int) {
+	most, members := limit(s.table.opt.PageItems, DefaultPageItems), 0
+	for end = start; end < len(s.items) && end-start < most; end++ {
+		n, m := len(s.items[end].item)+len(","), bytes.Count(s.items[end].item, []byte(":"))
 		if end > start && (size+n > pageBytes || members+m > pageMembers) {
 			break
 		}
@@ -146,8 +230,8 @@ func (s *section) pageEnd(start int) (end, size int) {
 // cursorAfter returns the cursor for the items after an entry. It contains the entry's
 // name and not its position, so that it is valid in every Catalog that has the entry:
 // after a change, and in another process with the same configuration.
-func (s *section) cursorAfter(i int, public bool) string {
-	return encodeCursor(s.kind, public, s.entries[i].Name)
+func (s *encodedList) cursorAfter(i int, public bool) string {
+	return encodeCursor(s.table.kind, public, s.items[i].Name)
 }
 
 // encodeCursor includes the kind, so that a cursor of another list is rejected, and the
@@ -174,24 +258,29 @@ func decodeCursor(k Kind, cursor string) (after string, public, ok bool) {
 }
 
 // list returns the page for a cursor.
-func (s *section) list(cursor string) (*mcp.Result, bool) {
+func (s *encodedList) list(cursor string) (*mcp.Result, bool) {
+	if s == nil {
+		return nil, false
+	}
+	s.made.Do(s.encodeAll)
 	// The first two cases are the usual ones and cost nothing.
-	if cursor == "" && len(s.pages) > 0 {
+	if cursor == "" {
 		return s.pages[0], true
 	}
 	if page, ok := s.cursor[cursor]; ok {
 		return s.pages[page], true
 	}
-	after, public, ok := decodeCursor(s.kind, cursor)
+	after, public, ok := decodeCursor(s.table.kind, cursor)
 	if !ok {
 		return nil, false
 	}
 	// The item at the end of the client's last page is gone, so it is unknown which
 	// items the client has seen: it must start again.
-	i, ok := s.at[after]
+	e, ok := (&section{table: s.table, shown: s.shown}).find(after)
 	if !ok {
 		return nil, false
 	}
+	i, _ := slices.BinarySearchFunc(s.items, e.Place, func(e *Entry, place int) int { return e.Place - place })
 	// The cursor is from other page boundaries or another scope: "all subsequent pages
 	// for that request MUST also be private" (2026-07-28, server/utilities/caching). A
 	// list that has become private is private from here on.
@@ -199,28 +288,24 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	return page, true
 }
 
-// find returns the entry with the name that clients use.
-func (s *section) find(name string) (*Entry, bool) {
-	i, ok := s.at[name]
-	if !ok {
-		return nil, false
-	}
-	return s.entries[i], true
-}
-
 // Digest identifies the content of one list: lists with the same items in the same
 // order have the same Digest. The zero value is for no list.
 type Digest [16]byte
 
-// digest includes the length of each item, because the same bytes can be split into
-// items in different ways.
-func digest(entries []*Entry) Digest {
-	h := sha256.New()
-	var size [8]byte
-	for _, e := range entries {
-		binary.BigEndian.PutUint64(size[:], uint64(len(e.item)))
-		h.Write(size[:])
-		h.Write(e.item)
+// version returns the digest of the list. It is made of those of the items, so that that of a view
+// costs little.
+func (s *encodedList) version() Digest {
+	if s == nil {
+		return Digest{}
 	}
-	return Digest(h.Sum(nil)[:16])
+	s.summed.Do(func() {
+		h := sha256.New()
+		for i := range s.table.sums {
+			if s.shown.has(i) {
+				h.Write(s.table.sums[i][:])
+			}
+		}
+		s.digest = Digest(h.Sum(nil))
+	})
+	return s.digest
 }

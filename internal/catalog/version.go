@@ -11,15 +11,16 @@ type Version struct {
 
 // Version returns the version of the lists.
 func (c *Catalog) Version() Version {
-	tools := c.sections[Tools].digest
+	tools := c.sections[Tools].version()
 	if c.found != nil && !c.found.Auto {
-		tools = c.found.short().digest
+		short := c.found.short()
+		tools = short.version()
 	}
 	return Version{
 		Tools:     tools,
-		Prompts:   c.sections[Prompts].digest,
-		Resources: c.sections[Resources].digest,
-		Templates: c.sections[Templates].digest,
+		Prompts:   c.sections[Prompts].version(),
+		Resources: c.sections[Resources].version(),
+		Templates: c.sections[Templates].version(),
 	}
 }
 

@@ -23,8 +23,15 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 // PolicyView is View without the instructions of backends all of whose items are removed.
 func (c *Catalog) PolicyView(allow func(*Entry) bool) *Catalog {
 	v := c.View(allow)
-	hidden := c.backendsWith(nil)
-	v.backendsWith(func(backend string) { delete(hidden, backend) })
+	has := v.backendsWith()
+	hidden := make(map[string]bool)
+	for k := range NumKinds {
+		for e := range c.Entries(k) {
+			if !e.IsOwn() && !has[e.Backend] {
+				hidden[e.BackendName] = true
+			}
+		}
+	}
 	if len(hidden) > 0 {
 		rest := slices.DeleteFunc(slices.Clone(c.backends), func(b Backend) bool { return hidden[b.Name] })
 		v.instructions = mergeInstructions(rest, c.opt.Instructions)
@@ -32,110 +39,103 @@ func (c *Catalog) PolicyView(allow func(*Entry) bool) *Catalog {
 	return v
 }
 
-// backendsWith returns the names of the backends with items, and calls f, if it is not nil, for
-// each.
-func (c *Catalog) backendsWith(f func(backend string)) map[string]bool {
-	names := make(map[string]bool)
+// backendsWith returns which backends of the input of Build have an item.
+func (c *Catalog) backendsWith() []bool {
+	has := make([]bool, c.inputs)
 	for k := range NumKinds {
-		for _, e := range c.sections[k].entries {
-			if !names[e.BackendName] && f != nil {
-				f(e.BackendName)
+		for e := range c.Entries(k) {
+			if !e.IsOwn() {
+				has[e.Backend] = true
 			}
-			names[e.BackendName] = true
+		}
+	}
+	return has
+}
+
+// Backends returns the names of the backends that have an item in the Catalog. The caller owns
+// the map.
+func (c *Catalog) Backends() map[string]bool {
+	names, has := make(map[string]bool), c.backendsWith()
+	for k := range NumKinds {
+		for e := range c.Entries(k) {
+			if !e.IsOwn() && has[e.Backend] {
+				has[e.Backend], names[e.BackendName] = false, true
+			}
 		}
 	}
 	return names
 }
 
-// Backends returns the names of the backends that have an item in the Catalog. The caller owns
-// the map.
-func (c *Catalog) Backends() map[string]bool { return c.backendsWith(nil) }
-
 // narrow returns the Catalog with only those entries for which allow returns true, and
 // with another freshness of its lists.
 func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness) *Catalog {
 	v := *c
+	if c.shared == nil {
+		return &v // the zero value
+	}
 	v.problems = nil // for the operator only: they name hidden items
 	for k := range NumKinds {
 		// Listing and calling use the same section: an entry that is removed here
 		// cannot be found either.
-		s := &c.sections[k]
-		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
-		if len(entries) == len(s.entries) && fresh(k) == s.fresh {
-			v.sections[k] = *s
-		} else {
-			v.sections[k] = c.shared.section(k, entries, fresh(k), c.opt)
-		}
-		v.hidden[k] = c.hide(k, &v.sections[k])
+		v.sections[k] = c.sections[k].narrow(allow, fresh(k), c.shared)
 	}
-	v.toolBytes = toolBytes(v.sections[Tools].entries)
-	v.locator = c.locator.view(c, &v)
+	v.toolBytes = nil
+	v.locator.sole = nil
 	if c.found != nil {
-		v.found = newFound(c.found.Finder, v.sections[Tools], c.opt)
+		v.found = newFound(c.found.Finder, v.sections[Tools], c.shared)
 	}
 	return &v
 }
 
-// view also hides the removed entries from the search beyond the lists.
-func (l *locator) view(before, after *Catalog) locator {
-	v := locator{hidden: maps.Clone(l.hidden)}
-	if v.hidden == nil {
-		v.hidden = make(map[string]bool)
-	}
-	for e := range before.Entries(Resources) {
-		if _, ok := after.sections[Resources].find(e.Name); !ok {
-			v.hidden[e.Name] = true
+// narrow returns the part of a section for which allow returns true.
+func (s *section) narrow(allow func(*Entry) bool, fresh listFreshness, lists *sharedLists) section {
+	shown, n := newPlaces(len(s.entries)), 0
+	for e := range s.all() {
+		if allow(e) {
+			shown.add(e.Place)
+			n++
 		}
 	}
-	v.patterns = slices.DeleteFunc(slices.Clone(l.patterns), func(p pattern) bool {
-		_, ok := after.sections[Templates].find(p.entry.Name)
-		return !ok
-	})
-	return v
+	if n == s.len && fresh == s.fresh {
+		return *s
+	}
+	if n == len(s.entries) {
+		shown = nil
+	}
+	return section{table: s.table, shown: shown, len: n, encodedList: lists.of(s.table, shown, fresh)}
 }
 
-// sharedSections are the sections of the views of one Catalog, by their content. It does not
-// keep them.
-type sharedSections struct {
+// sharedLists are the lists of the views of one Catalog, by their content. It does not keep
+// them.
+type sharedLists struct {
 	mu    sync.Mutex
-	known map[sectionKey]weak.Pointer[section]
+	known map[sharedKey]weak.Pointer[encodedList]
 }
 
-type sectionKey struct {
-	kind   Kind
-	fresh  listFreshness
-	digest Digest
+type sharedKey struct {
+	kind  Kind
+	fresh listFreshness
+	shown string
 }
 
-// maxShared is the number of sections above which those that no view has are dropped.
+// maxShared is the number of lists above which those that no view has are dropped.
 const maxShared = 1024
 
-// section returns a section, which may be that of another view.
-func (s *sharedSections) section(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
-	key := sectionKey{k, fresh, digest(entries)}
-	if known := s.find(key); known != nil {
-		return *known
+// of returns the list of a part of a table, which may be that of another view.
+func (s *sharedLists) of(t *table, shown places, fresh listFreshness) *encodedList {
+	key := sharedKey{t.kind, fresh, shown.key()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[key].Value(); known != nil {
+		return known
 	}
-	made := newSection(k, entries, fresh, opt)
-	made.kept = &made
-	s.add(key, &made)
-	return made
-}
-
-func (s *sharedSections) find(key sectionKey) *section {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[key].Value()
-}
-
-func (s *sharedSections) add(key sectionKey, made *section) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.known == nil {
-		s.known = make(map[sectionKey]weak.Pointer[section])
+		s.known = make(map[sharedKey]weak.Pointer[encodedList])
 	}
 	if len(s.known) >= maxShared {
-		maps.DeleteFunc(s.known, func(_ sectionKey, p weak.Pointer[section]) bool { return p.Value() == nil })
+		maps.DeleteFunc(s.known, func(_ sharedKey, p weak.Pointer[encodedList]) bool { return p.Value() == nil })
 	}
+	made := &encodedList{table: t, shown: shown, fresh: fresh}
 	s.known[key] = weak.Make(made)
+	return made
 }

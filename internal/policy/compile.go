@@ -158,7 +158,7 @@ func (c *compiler) rule(i int, from *Rule) (rule, Errors) {
 		if pattern == "" {
 			problems = append(problems, &Error{Rule: i, Field: "on", Index: n, Text: "it is empty"})
 		}
-		r.on = append(r.on, glob(pattern))
+		r.on = append(r.on, pattern)
 	}
 	for _, e := range [...]struct{ field, text string }{{"when", from.When}, {field, expression}} {
 		if e.text == "" {

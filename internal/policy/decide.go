@@ -119,6 +119,12 @@ func Method(kind string) string {
 // List returns the decision about the calls of an item, whatever their arguments are, and the
 // URI that is read through a template.
 func (p *Policy) List(s *Subject, it *Item) Verdict {
+	var few [32]Value
+	return p.verdict(s, it, p.values(s, it, few[:0]))
+}
+
+// values appends the values of the rules about an item before there is a call.
+func (p *Policy) values(s *Subject, it *Item, to []Value) []Value {
 	in := newInput(s, it)
 	defer in.release()
 	in.method = types.String(Method(it.kind))
@@ -126,18 +132,50 @@ func (p *Policy) List(s *Subject, it *Item) Verdict {
 	if it.kind == Template {
 		in.unknown |= readsURI
 	}
-	var few [32]Value
-	values := few[:0]
 	for i := range p.rules {
 		v, _ := p.evaluate(&p.rules[i], in)
-		values = append(values, v)
+		to = append(to, v)
 	}
+	return to
+}
+
+func (p *Policy) verdict(s *Subject, it *Item, values []Value) Verdict {
 	d := p.combine(s, values)
 	v := Verdict{Decision: d, method: Method(it.kind)}
 	if d.Effect == Open {
 		v.values = slices.Clone(values)
 	}
 	return v
+}
+
+// A Lister makes the verdicts about many items for one subject. Items for which the rules have
+// the same values share a Verdict. It must not be used concurrently.
+type Lister struct {
+	policy  *Policy
+	subject *Subject
+	known   map[string]*Verdict // by the kind of the item and the values of the rules
+	key     []byte
+	values  []Value
+}
+
+// Lister returns a Lister for a subject.
+func (p *Policy) Lister(s *Subject) *Lister {
+	return &Lister{policy: p, subject: s, known: make(map[string]*Verdict)}
+}
+
+// List is [Policy.List]. The Verdict must not be changed.
+func (l *Lister) List(it *Item) *Verdict {
+	l.values = l.policy.values(l.subject, it, l.values[:0])
+	l.key = append(l.key[:0], it.kind...)
+	for _, v := range l.values {
+		l.key = append(l.key, byte(v))
+	}
+	if v, ok := l.known[string(l.key)]; ok {
+		return v
+	}
+	v := l.policy.verdict(l.subject, it, l.values)
+	l.known[string(l.key)] = &v
+	return &v
 }
 
 // Decide returns the decision about one call. known may be the Verdict about the item for
@@ -229,7 +267,7 @@ func (s *Subject) appendLacking(to, scopes []string) []string {
 
 // evaluate returns the value of a rule, and the error if it failed.
 func (p *Policy) evaluate(r *rule, in *input) (Value, error) {
-	v := matchAny(r.on, in.item, in.uriText, in.unknown&readsURI == 0)
+	v := in.match(r.on)
 	var failed error
 	for i := range r.terms {
 		if v == False {
@@ -334,6 +372,11 @@ var (
 	inputs = sync.Pool{New: func() any { return new(input) }} //nolint:gochecknoglobals // a pool
 
 	//nolint:gochecknoglobals // constants
+	unknownItem = []*cel.AttributePatternType{
+		cel.AttributePattern(varArgs), cel.AttributePattern(varURI), cel.AttributePattern(varAnnotations),
+		cel.AttributePattern(varTags), cel.AttributePattern(varItemName), cel.AttributePattern(varOwn),
+	}
+	//nolint:gochecknoglobals // constants
 	unknownArgs, unknownURI, unknownBoth = []*cel.AttributePatternType{cel.AttributePattern(varArgs)},
 		[]*cel.AttributePatternType{cel.AttributePattern(varURI)},
 		[]*cel.AttributePatternType{cel.AttributePattern(varArgs), cel.AttributePattern(varURI)}
@@ -403,6 +446,10 @@ func (in *input) UnknownAttributePatterns() []*cel.AttributePatternType {
 		return unknownURI
 	case readsArgs | readsURI:
 		return unknownBoth
+	case readsItem:
+		return unknownItem
+	case readsItem &^ (readsName | readsOwn):
+		return unknownItem[:4:4]
 	default:
 		return nil
 	}

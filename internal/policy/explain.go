@@ -41,7 +41,7 @@ func (p *Policy) Explain(s *Subject, it *Item, call *Call) ([]RuleValue, Decisio
 		}
 		one := RuleValue{
 			Name: r.name, Kind: r.kind.String(), Value: v,
-			Matches: matchAny(r.on, it, in.uriText, in.unknown&readsURI == 0),
+			Matches: in.match(r.on),
 		}
 		if v == Failed && err != nil {
 			one.Error = err.Error()

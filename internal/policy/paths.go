@@ -159,6 +159,10 @@ func (w *walker) read(p path) {
 		w.reads |= readsArgs
 	case root == varURI:
 		w.reads |= readsURI
+	case root == varItemName:
+		w.reads |= readsName
+	case root == varOwn:
+		w.reads |= readsOwn
 	case root == varAnnotations:
 		w.reads |= readsAnnotations
 	case root == varTags:

@@ -89,7 +89,7 @@ type rule struct {
 	name   string
 	kind   kind
 	scopes []string
-	on     []glob
+	on     []string
 	terms  []term // all must be true; the condition first
 	reads  reads
 }
@@ -106,7 +106,7 @@ type term struct {
 }
 
 // reads are the variables that an expression reads, of those that may be unknown or invalid.
-type reads uint8
+type reads uint16
 
 const (
 	readsArgs reads = 1 << iota
@@ -116,6 +116,11 @@ const (
 	readsMethod
 	readsClient
 	readsClaims
+	readsName
+	readsOwn
+
+	// readsItem is all that differs between the items of one kind of a backend, and their calls.
+	readsItem = readsArgs | readsURI | readsAnnotations | readsTags | readsName | readsOwn
 )
 
 // Failure is why an expression has no value. It contains nothing of what the expression was

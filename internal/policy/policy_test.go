@@ -390,3 +390,45 @@ func TestExplain(t *testing.T) {
 		t.Errorf("one call:\n got %s\nwant %s", got, want)
 	}
 }
+
+// MayAllow is false only if every item that a backend may list is denied.
+func TestMayAllow(t *testing.T) {
+	for _, tt := range []struct {
+		rule      policy.Rule
+		otherwise bool
+		unlisted  policy.Unlisted
+		want      bool
+	}{
+		{policy.Rule{Allow: `true`}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+		{policy.Rule{Allow: `principal.name == "ann"`}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+		{policy.Rule{Allow: `principal.name == "bob"`}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, false},
+		{policy.Rule{Allow: `principal.claims.missing`}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, false},
+		{policy.Rule{Allow: `item.backend == "a"`}, false, policy.Unlisted{Kind: policy.Tool, Backend: "a"}, true},
+		{policy.Rule{Allow: `item.backend == "a"`}, false, policy.Unlisted{Kind: policy.Tool, Backend: "b"}, false},
+		{policy.Rule{Allow: `item.kind == "prompt"`}, false, policy.Unlisted{Kind: policy.Tool}, false},
+		{policy.Rule{Allow: `item.own == "x"`}, false, policy.Unlisted{Kind: policy.Tool}, true},
+		{policy.Rule{Allow: `item.annotations.readOnlyHint`}, false, policy.Unlisted{Kind: policy.Tool}, true},
+		{policy.Rule{Allow: `"t" in item.tags`}, false, policy.Unlisted{Kind: policy.Tool}, true},
+		{policy.Rule{Allow: `args.a == 1`}, false, policy.Unlisted{Kind: policy.Tool}, true},
+		{policy.Rule{Allow: `item.uri.startsWith("x:")`}, false, policy.Unlisted{Kind: policy.Resource}, true},
+		{policy.Rule{Allow: `true`, On: []string{"a__x"}}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+		{policy.Rule{Allow: `true`, On: []string{"b__*"}}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, false},
+		{policy.Rule{Allow: `true`, On: []string{"find"}}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, false},
+		{policy.Rule{Allow: `true`, On: []string{"find"}}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__", Renamed: map[string]string{"x": "find"}}, true},
+		{policy.Rule{Allow: `item.own == "y"`, On: []string{"find"}}, false, policy.Unlisted{Kind: policy.Tool, Prefix: "a__", Renamed: map[string]string{"x": "find"}}, false},
+		{policy.Rule{Allow: `true`, On: []string{"x:*"}}, false, policy.Unlisted{Kind: policy.Template}, true},
+		{policy.Rule{Deny: `true`, On: []string{"a__*"}}, true, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, false},
+		{policy.Rule{Deny: `true`, On: []string{"a__x*"}}, true, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+		{policy.Rule{Deny: `item.name != "a__x"`}, true, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+		{policy.Rule{Needs: []string{"w"}}, true, policy.Unlisted{Kind: policy.Tool, Prefix: "a__"}, true},
+	} {
+		tt.rule.Name = "r"
+		p, err := policy.Compile([]policy.Rule{tt.rule}, policy.Options{Allow: tt.otherwise, Failed: func(string, policy.Failure) { t.Error("a failure is counted") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.MayAllow(p.Subject(&mcp.Identity{Principal: "ann"}, nil), &tt.unlisted); got != tt.want {
+			t.Errorf("%+v, %+v: %t", tt.rule, tt.unlisted, got)
+		}
+	}
+}

@@ -396,3 +396,30 @@ func TestClassesDecide(t *testing.T) {
 		}
 	}
 }
+
+// What MayAllow says of a backend before it has listed anything holds for all that it lists: if it
+// is false, each item is hidden.
+func TestMayAllowAgainstLists(t *testing.T) {
+	nothing := 0
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		p := compiled(t, r.IntN(4) == 0, randomRules(r))
+		w := randomWorld(r)
+		s := p.Subject(w.identity(), nil)
+		prefix := w.item[:r.IntN(len(w.item))]
+		if p.MayAllow(s, &policy.Unlisted{Kind: policy.Tool, Backend: "b", Prefix: prefix}) {
+			continue
+		}
+		nothing++
+		for range 20 {
+			next := randomWorld(r)
+			next.name, next.groups, next.scopes = w.name, w.groups, w.scopes
+			if v := p.List(s, next.asItem(t)); strings.HasPrefix(next.item, prefix) && !v.Hidden() {
+				t.Fatalf("seed %d: nothing may be allowed of %q, and %q is listed", seed, prefix, next.item)
+			}
+		}
+	}
+	if nothing < 100 {
+		t.Errorf("only %d backends of which nothing may be allowed", nothing)
+	}
+}

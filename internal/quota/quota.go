@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // MaxPrincipals is how many principals a rule distinguishes at a time. Beyond it, a new
@@ -79,13 +79,29 @@ type Refusal struct {
 	Wait  time.Duration // after which the call would be admitted if there were no others
 }
 
-// Take charges a call of an item by a principal to all rules about it. If it reports false,
-// the call is refused and nothing is charged. For a principal that made a call recently it
+// Take charges a call of a tool or prompt by a principal to all rules about it. If it reports
+// false, the call is refused and nothing is charged. For a principal that made a call recently it
 // does not allocate.
-func (q *Quotas) Take(principal, item string) (Refusal, bool) {
+func (q *Quotas) Take(principal, name string) (Refusal, bool) {
 	if !q.hasRules.Load() {
 		return Refusal{}, true
 	}
+	return q.take(principal, item{name, name})
+}
+
+// TakeURI is Take for a resource. A rule is about a URI if its pattern matches it as it is
+// written or in its plain form.
+func (q *Quotas) TakeURI(principal, uri string) (Refusal, bool) {
+	if !q.hasRules.Load() {
+		return Refusal{}, true
+	}
+	return q.take(principal, item{uri, glob.PlainURI(uri)})
+}
+
+// item is the name of an item, and for a URI its plain form.
+type item struct{ name, plain string }
+
+func (q *Quotas) take(principal string, item item) (Refusal, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now() // under the lock, so that it never decreases
@@ -124,13 +140,13 @@ func newCounted(r Rule) *counted {
 	return c
 }
 
-func (c *counted) matches(item string) bool {
-	return len(c.On) == 0 || slices.ContainsFunc(c.On, func(pattern string) bool { return catalog.Match(pattern, item) })
+func (c *counted) matches(it item) bool {
+	return len(c.On) == 0 || slices.ContainsFunc(c.On, func(pattern string) bool { return glob.MatchURI(pattern, it.name, it.plain) })
 }
 
 // wait returns how long a call has to wait for a token, or zero if the rule does not refuse
 // it.
-func (c *counted) wait(principal, item string, now time.Time) time.Duration {
+func (c *counted) wait(principal string, item item, now time.Time) time.Duration {
 	if !c.matches(item) {
 		return 0
 	}
@@ -144,7 +160,7 @@ func (c *counted) wait(principal, item string, now time.Time) time.Duration {
 }
 
 // charge takes a token for a call that no rule refuses.
-func (c *counted) charge(principal, item string, now time.Time) {
+func (c *counted) charge(principal string, item item, now time.Time) {
 	switch {
 	case !c.matches(item):
 	case !c.PerPrincipal:

@@ -301,3 +301,28 @@ func BenchmarkTake(b *testing.B) {
 		}
 	})
 }
+
+// A resource counts by each spelling of its URI, and a tool by its name alone.
+func TestSpellingsOfURIs(t *testing.T) {
+	for _, tt := range []struct {
+		uri     string
+		charged bool
+	}{
+		{"file:///data/a", true},
+		{"FILE:///data/a", true},
+		{"file:///d%61ta/a", true},
+		{"file:///x/../data/a", true},
+		{"file:///data/../x", true}, // as it is written
+		{"file:///x", false},
+	} {
+		q := using(perPrincipal(1, time.Hour, 1, "file:///data/*"))
+		q.TakeURI("ci", tt.uri)
+		if _, ok := q.TakeURI("ci", "file:///data/b"); ok == tt.charged {
+			t.Errorf("%s is charged: %t, want %t", tt.uri, !ok, tt.charged)
+		}
+	}
+	q := using(perPrincipal(1, time.Hour, 1, "a:x"))
+	if n := admitted(q, "ci", "A:x", 3); n != 3 {
+		t.Errorf("a tool with another name: %d admitted", n)
+	}
+}

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // testCase is what one caller may do and sees.
@@ -195,7 +195,7 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 func (run *testRun) runSees(c *testCase) {
 	names, _ := run.g.Sees(c.as.identity(), c.as.peer(), run.profile)
 	for _, one := range c.sees {
-		matches := func(name string) bool { return catalog.Match(one.pattern, name) }
+		matches := func(name string) bool { return glob.Match(one.pattern, name) }
 		n := 0
 		for _, name := range names {
 			if matches(name) {

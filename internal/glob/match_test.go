@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package glob
 
 import (
 	"regexp"
@@ -34,8 +34,8 @@ func TestMatch(t *testing.T) {
 		{"[a]?", "ab", false},
 	}
 	for _, tt := range tests {
-		if got := match(tt.pattern, tt.name); got != tt.want {
-			t.Errorf("match(%q, %q) = %t, want %t", tt.pattern, tt.name, got, tt.want)
+		if got := Match(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("Match(%q, %q) = %t, want %t", tt.pattern, tt.name, got, tt.want)
 		}
 	}
 }
@@ -108,15 +108,15 @@ func TestPatternsByForce(t *testing.T) {
 	force := newByForce(patterns, 6)
 	for _, a := range patterns {
 		for i, name := range force.names {
-			if got, want := match(a, name), force.fits[a][i]; got != want {
-				t.Fatalf("match(%q, %q) = %t", a, name, got)
+			if got, want := Match(a, name), force.fits[a][i]; got != want {
+				t.Fatalf("Match(%q, %q) = %t", a, name, got)
 			}
 		}
 		for _, b := range patterns {
-			if got, want := covers(a, b), force.covers(a, b); got != want {
-				t.Errorf("covers(%q, %q) = %t, want %t", a, b, got, want)
+			if got, want := Covers(a, b), force.covers(a, b); got != want {
+				t.Errorf("Covers(%q, %q) = %t, want %t", a, b, got, want)
 			}
-			if got, want := overlaps(a, b), force.meet(a, b); got != want {
+			if got, want := Overlap(a, b), force.meet(a, b); got != want {
 				t.Errorf("meet(%q, %q) = %t, want %t", a, b, got, want)
 			}
 		}
@@ -135,7 +135,7 @@ func TestPatternsTogether(t *testing.T) {
 				for i, fits := range force.fits[narrow] {
 					together = together && (!fits || force.fits[one][i] || force.fits[two][i])
 				}
-				if together && !covers(one, narrow) && !covers(two, narrow) {
+				if together && !Covers(one, narrow) && !Covers(two, narrow) {
 					t.Errorf("%q and %q cover %q together, and neither does alone", one, two, narrow)
 				}
 			}
@@ -167,8 +167,8 @@ func TestCovers(t *testing.T) {
 		{"größ*", "größe", true},
 	}
 	for _, tt := range tests {
-		if got := covers(tt.wide, tt.narrow); got != tt.want {
-			t.Errorf("covers(%q, %q) = %t, want %t", tt.wide, tt.narrow, got, tt.want)
+		if got := Covers(tt.wide, tt.narrow); got != tt.want {
+			t.Errorf("Covers(%q, %q) = %t, want %t", tt.wide, tt.narrow, got, tt.want)
 		}
 	}
 }
@@ -192,8 +192,8 @@ func TestOverlaps(t *testing.T) {
 		{"", "a*", false},
 	}
 	for _, tt := range tests {
-		if overlaps(tt.a, tt.b) != tt.want || overlaps(tt.b, tt.a) != tt.want {
-			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, overlaps(tt.a, tt.b), overlaps(tt.b, tt.a), tt.want)
+		if Overlap(tt.a, tt.b) != tt.want || Overlap(tt.b, tt.a) != tt.want {
+			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, Overlap(tt.a, tt.b), Overlap(tt.b, tt.a), tt.want)
 		}
 	}
 }
@@ -204,17 +204,17 @@ func FuzzPatterns(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, a, b, name string) {
-		fitsA, fitsB := match(a, name), match(b, name)
+		fitsA, fitsB := Match(a, name), Match(b, name)
 		switch {
-		case covers(a, b) && fitsB && !fitsA:
+		case Covers(a, b) && fitsB && !fitsA:
 			t.Errorf("%q covers %q, and %q fits only the second", a, b, name)
-		case covers(a, b) && !overlaps(a, b):
+		case Covers(a, b) && !Overlap(a, b):
 			t.Errorf("%q covers %q, and they do not meet", a, b)
-		case fitsA && fitsB && !overlaps(a, b):
+		case fitsA && fitsB && !Overlap(a, b):
 			t.Errorf("%q fits %q and %q, and they do not meet", name, a, b)
-		case overlaps(a, b) != overlaps(b, a):
+		case Overlap(a, b) != Overlap(b, a):
 			t.Errorf("whether %q and %q meet depends on the order", a, b)
-		case !covers(a, a) || !covers(wildcard, a):
+		case !Covers(a, a) || !Covers(wildcard, a):
 			t.Errorf("%q is not covered by itself or by everything", a)
 		}
 	})

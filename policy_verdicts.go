@@ -1,0 +1,204 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"bytes"
+	"container/list"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
+)
+
+// policyItems are the items of a catalog as rules see them, by kind and place. An item with the
+// definition that it had in the catalog before is the same pointer, so that decisions about it
+// need not be made again. It is immutable.
+type policyItems struct {
+	all   [catalog.NumKinds][]*policy.Item
+	since atomic.Pointer[keptItems] // the latest one
+}
+
+// itemsOf returns the items of a catalog. before is another view, from which items are taken, or nil.
+func itemsOf(c *catalog.Catalog, before *view) *policyItems {
+	if before == nil || before.items == nil {
+		before = &view{catalog: new(catalog.Catalog), items: new(policyItems)}
+	}
+	if before.catalog == c {
+		return before.items
+	}
+	items := new(policyItems)
+	for k := range catalog.NumKinds {
+		items.all[k] = make([]*policy.Item, 0, c.Len(k))
+		for e := range c.Entries(k) {
+			items.all[k] = append(items.all[k], before.itemLike(e))
+		}
+	}
+	return items
+}
+
+// itemLike returns the item of the view with the definition of an entry, or a new one. Rules read
+// nothing else of an entry.
+func (v *view) itemLike(e *catalog.Entry) *policy.Item {
+	if same, ok := v.catalog.Find(e.Kind, e.Name); ok && same.Own == e.Own && same.BackendName == e.BackendName && bytes.Equal(same.JSON(), e.JSON()) {
+		return v.items.of(same)
+	}
+	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
+}
+
+// of returns the item of an entry of the catalog, or of a part of it.
+func (items *policyItems) of(e *catalog.Entry) *policy.Item { return items.all[e.Kind][e.Place] }
+
+// keptItems are the places of items that other items have, too.
+type keptItems struct {
+	from weak.Pointer[policyItems]
+	runs [catalog.NumKinds][]keptRun
+}
+
+// keptRun is n items that follow each other in both.
+type keptRun struct{ at, from, n int }
+
+// keptFrom returns the items that another catalog had. It is the same for all classes of
+// principals, of which most have seen the same catalog last.
+func (items *policyItems) keptFrom(before *policyItems) *keptItems {
+	kept := &keptItems{from: weak.Make(before)}
+	if latest := items.since.Load(); latest != nil && latest.from == kept.from {
+		return latest
+	}
+	for k, all := range items.all {
+		old := before.all[k]
+		places := make(map[*policy.Item]int, len(old))
+		for i, it := range old {
+			places[it] = i
+		}
+		for i := 0; i < len(all); i++ {
+			from, ok := places[all[i]]
+			if !ok {
+				continue
+			}
+			run := keptRun{i, from, 1}
+			for i+1 < len(all) && from+run.n < len(old) && all[i+1] == old[from+run.n] {
+				run.n++
+				i++
+			}
+			kept.runs[k] = append(kept.runs[k], run)
+		}
+	}
+	items.since.Store(kept)
+	return kept
+}
+
+func policyKind(k catalog.Kind) string {
+	return [catalog.NumKinds]string{catalog.Tools: policy.Tool, catalog.Prompts: policy.Prompt, catalog.Resources: policy.Resource, catalog.Templates: policy.Template}[k]
+}
+
+// verdicts are the decisions of a policy about the items of a catalog for a class of principals,
+// by kind and place. They are immutable.
+type verdicts [catalog.NumKinds][]*policy.Verdict
+
+// of returns the verdict about an entry of the catalog, or of a part of it.
+func (d *verdicts) of(e *catalog.Entry) *policy.Verdict { return d[e.Kind][e.Place] }
+
+// decidedItems are the latest decisions for a class of principals. Its views differ by profile,
+// and by what clients can do; most of their items are the same.
+type decidedItems struct {
+	items    *policyItems
+	verdicts *verdicts
+}
+
+// verdictsFor returns the decisions about items for the class of a subject. An item that was decided
+// for the class before keeps its verdict.
+func (p *policyInUse) verdictsFor(s *policy.Subject, items *policyItems) *verdicts {
+	before, known := p.decided.get(s.Class())
+	if known && before.items == items {
+		return before.verdicts
+	}
+	made, lister := new(verdicts), p.Lister(s)
+	for k, all := range items.all {
+		made[k] = make([]*policy.Verdict, len(all))
+	}
+	if known {
+		for k, runs := range items.keptFrom(before.items).runs {
+			for _, run := range runs {
+				copy(made[k][run.at:], before.verdicts[k][run.from:run.from+run.n])
+			}
+		}
+	}
+	for k, all := range items.all {
+		for i, it := range all {
+			if made[k][i] == nil {
+				made[k][i] = lister.List(it)
+			}
+		}
+	}
+	p.decided.set(s.Class(), decidedItems{items, made})
+	return made
+}
+
+// maxClasses is the number of classes of principals for which a view, or a policy, keeps
+// something.
+const maxClasses = 1024
+
+// recentClasses has a value for each of the classes of principals that were used last. The zero
+// value is empty.
+type recentClasses[V any] struct {
+	mu    sync.Mutex
+	at    map[policy.Class]*list.Element // of classValue[V]
+	order list.List                      // the latest one first
+}
+
+type classValue[V any] struct {
+	class policy.Class
+	value V
+}
+
+// get returns the value of a class.
+func (r *recentClasses[V]) get(class policy.Class) (v V, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.at[class]
+	if !ok {
+		return v, false
+	}
+	r.order.MoveToFront(at)
+	return at.Value.(*classValue[V]).value, true //nolint:forcetypeassert // the list has nothing else
+}
+
+// set sets the value of a class.
+func (r *recentClasses[V]) set(class policy.Class, v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.setLocked(class, v)
+}
+
+// getOrAdd returns the value of a class, or adds the one that create returns.
+func (r *recentClasses[V]) getOrAdd(class policy.Class, create func() V) V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.at[class]; ok {
+		r.order.MoveToFront(at)
+		return at.Value.(*classValue[V]).value //nolint:forcetypeassert // likewise
+	}
+	v := create()
+	r.setLocked(class, v)
+	return v
+}
+
+func (r *recentClasses[V]) setLocked(class policy.Class, v V) {
+	if at, ok := r.at[class]; ok {
+		at.Value = &classValue[V]{class, v}
+		r.order.MoveToFront(at)
+		return
+	}
+	if r.order.Len() >= maxClasses {
+		oldest := r.order.Remove(r.order.Back()).(*classValue[V]) //nolint:forcetypeassert // likewise
+		delete(r.at, oldest.class)
+	}
+	if r.at == nil {
+		r.at = make(map[policy.Class]*list.Element)
+	}
+	r.at[class] = r.order.PushFront(&classValue[V]{class, v})
+}
