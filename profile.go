@@ -73,6 +73,9 @@ func (g *Gateway) derive(v, before *view) {
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{cfg: v.cfg, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	if v.policy != nil && part.catalog.HasFinder() {
+		part.items = itemsOf(part.catalog, v) // with the tools of the gateway
+	}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {
