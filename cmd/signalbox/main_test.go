@@ -85,6 +85,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Defer(func() { _ = os.RemoveAll(state) })
+			e.Defer(func() { checkTokens(e, state) })
 			e.Vars = append(e.Vars, commandtest.NoExitDelay, commandtest.StateVariable+"="+state)
 			return os.Chmod(e.WorkDir, 0o700) // independent of the umask
 		},

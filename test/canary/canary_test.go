@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -88,5 +90,28 @@ func TestShortSecret(t *testing.T) {
 	wg.Wait()
 	if !r.failed {
 		t.Error("a secret of three letters is accepted")
+	}
+}
+
+func TestScanFiles(t *testing.T) {
+	var s canary.Set
+	s.Add(t, "ann", secret)
+	folder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "a", "b", "log")
+	for path, text := range map[string]string{file: "one " + secret, filepath.Join(folder, "two"): "two"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{folder, file} {
+		if got, err := s.ScanFiles(path); err != nil || len(got) != 1 || got[0].Where != file {
+			t.Errorf("%s: got %v, %v", path, got, err)
+		}
+	}
+	if got, err := s.ScanFiles(filepath.Join(folder, "none")); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

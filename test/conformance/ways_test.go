@@ -4,14 +4,17 @@
 package conformance
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	neturl "net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 	"github.com/signalbox-mcp/signalbox/test/identity/provider"
 	"github.com/signalbox-mcp/signalbox/test/tap"
@@ -195,7 +198,9 @@ func named(open func(*testing.T) string) backend {
 func (p programs) through(backends ...backend) func(*testing.T, suite) func(set) []scenario {
 	return served(func(t *testing.T) string {
 		t.Helper()
-		return p.serve(t, "127.0.0.1:0", "", backends)
+		var secrets canary.Set
+		secrets.Add(t, "token of a client", canary.Token)
+		return withToken(t, p.serve(t, &secrets, "127.0.0.1:0", "", backends), canary.Token)
 	})
 }
 
@@ -210,31 +215,59 @@ func (p programs) withTokens(backends ...backend) func(*testing.T, suite) func(s
 		client := provider.Machine("suite", "secret-of-the-suite")
 		issuer := provider.Start(t, provider.Settings{Clients: []provider.Client{client}})
 		auth := fmt.Sprintf(`"publicURL": %q, "auth": {"issuers": [{"name": "corp", "issuer": %q, "scopes": [%q]}]}, `, public, issuer.Issuer, scope)
-		url, err := neturl.Parse(p.serve(t, at, auth, backends))
+		var secrets canary.Set
+		url := p.serve(t, &secrets, at, auth, backends)
+		tokens, err := issuer.MachineToken(t.Context(), client, url, scope)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens, err := issuer.MachineToken(t.Context(), client, public+url.Path, scope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		relay := tap.Before(t, public)
-		relay.Change = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokens.Access) }
-		return relay.URL + url.Path
+		secrets.Add(t, "token of the suite", tokens.Access)
+		return withToken(t, url, tokens.Access)
 	})
 }
 
-// serve starts the gateway with more keys of the configuration and returns its address.
-func (p programs) serve(t *testing.T, at, keys string, backends []backend) string {
+// withToken starts a proxy before a gateway that adds a token to each request, and returns its
+// address.
+func withToken(t *testing.T, gateway, token string) string {
+	t.Helper()
+	url, err := neturl.Parse(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := tap.Before(t, gateway)
+	relay.Change = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	return relay.URL + url.Path
+}
+
+// serve starts the gateway with more keys of the configuration and returns its address. At the end
+// of the test none of the secrets may be in what it has written, with the log at level debug.
+func (p programs) serve(t *testing.T, secrets *canary.Set, at, keys string, backends []backend) string {
 	t.Helper()
 	var entries []string
 	for i, b := range backends {
 		entries = append(entries, fmt.Sprintf(`"b%d": %s`, i+1, b(t)))
 	}
 	config := filepath.Join(t.TempDir(), "servers.json")
-	text := fmt.Sprintf(`{%s"conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, keys, strings.Join(entries, ", "))
+	text := fmt.Sprintf(`{%s"log": {"level": "debug"}, "audit": {"file": "audit.jsonl"}, "conflict": "first", "limits": {"firstList": "10s"}, "mcpServers": {%s}}`, keys, strings.Join(entries, ", "))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return foreign.Start(t, p.gateway, "serve", "--config", config, "--listen", at).URL
+	output, state := new(bytes.Buffer), t.TempDir()
+	t.Cleanup(func() { // when the gateway has ended, which is cleaned up first
+		files, err := secrets.ScanFiles(state)
+		if err != nil {
+			t.Error(err)
+		}
+		record, err := secrets.ScanFiles(filepath.Dir(config))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, leak := range slices.Concat(secrets.Scan("output", output.String()), files, record) {
+			t.Error(leak)
+		}
+		if !strings.Contains(output.String(), "level=INFO") {
+			t.Error("the gateway has logged nothing")
+		}
+	})
+	return foreign.StartTo(t, output, "env", "XDG_STATE_HOME="+state, p.gateway, "serve", "--config", config, "--listen", at).URL
 }

@@ -69,7 +69,13 @@ const maxLog = 100
 // stopped: its standard input is closed, and after StopGrace it is killed.
 func Start(t testing.TB, command string, args ...string) *Process {
 	t.Helper()
-	p := start(t, "listening on ", command, args...)
+	return StartTo(t, io.Discard, command, args...)
+}
+
+// StartTo is like Start, and writes the whole output to out, before Done is closed.
+func StartTo(t testing.TB, out io.Writer, command string, args ...string) *Process {
+	t.Helper()
+	p := start(t, out, "listening on ", command, args...)
 	u, ok := <-p.address
 	if !ok {
 		t.Fatalf("%s ended before it was listening", filepath.Base(command))
@@ -82,7 +88,7 @@ func Start(t testing.TB, command string, args ...string) *Process {
 // a connection to address, HOST:PORT, succeeds.
 func StartAt(t testing.TB, address, command string, args ...string) *Process {
 	t.Helper()
-	p := start(t, "", command, args...)
+	p := start(t, io.Discard, "", command, args...)
 	// Runs before the cleanup of start: the server may ignore the end of its input.
 	t.Cleanup(func() { _ = p.Signal(syscall.SIGTERM) }) // it may have ended
 	for {
@@ -128,7 +134,7 @@ type started struct {
 	address <-chan string
 }
 
-func start(t testing.TB, prefix, command string, args ...string) started {
+func start(t testing.TB, out io.Writer, prefix, command string, args ...string) started {
 	t.Helper()
 	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &Process{cmd: inGroup(exec.CommandContext(ctx, command, args...)), Done: make(chan struct{})} //nolint:gosec // the program is chosen by a test
@@ -154,7 +160,7 @@ func start(t testing.TB, prefix, command string, args ...string) started {
 	go func() {
 		defer close(p.Done)
 		defer r.Close()
-		p.Log = drain(r, prefix, address)
+		p.Log = drain(io.TeeReader(r, out), prefix, address)
 		p.Err = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {

@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +26,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
@@ -69,7 +73,11 @@ func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
 	t.Helper()
 	g := New(t, cfg, opt)
 	ln := memnet.Listen()
-	srv := &http.Server{Handler: withProfiles(g), ReadHeaderTimeout: time.Minute}
+	front := withProfiles(g)
+	if cfg.Auth.IsZero() {
+		front = canary.Authorized(front)
+	}
+	srv := &http.Server{Handler: front, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
 	tr := ln.Transport()
@@ -103,7 +111,25 @@ func WithPrincipals(cfg *config.Config, names ...string) {
 }
 
 // TokenOf returns the token of a principal.
-func TokenOf(name string) string { return "token-of-" + name + "-0123456789" }
+func TokenOf(name string) string { return tokenMark + "-of-" + name + "-0123456789" }
+
+// tokenMark is in each token of a principal.
+const tokenMark = "canary-07b3d15c94aa61fe" //nolint:gosec // a credential of tests only
+
+// Watch returns a watch for the tokens of principals, for those of a configuration, and for the
+// token of clients without a principal.
+func Watch(t *testing.T, cfg config.Config) *canary.Watch {
+	t.Helper()
+	w := canary.NewWatch(t)
+	w.Add(t, "token of a principal", tokenMark)
+	w.Add(t, "token of a client", canary.Token)
+	for _, token := range cfg.Auth.Tokens {
+		if text := token.Value.Reveal(); len(text) >= canary.Shortest {
+			w.Add(t, "token of "+token.Principal, text)
+		}
+	}
+	return w
+}
 
 // Header are headers of a request.
 type Header map[string]string
@@ -314,19 +340,46 @@ func WantEqual(t *testing.T, what, got, want string) {
 	}
 }
 
-// New returns a gateway that is closed at the end of the test.
+// New returns a gateway that is closed at the end of the test. Its log, at every level, and its
+// status must not have a token of a client.
 func New(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gateway {
 	t.Helper()
+	w := Watch(t, cfg)
+	var own slog.Handler
+	if opt.Logger != nil {
+		own = opt.Logger.Handler()
+	}
+	opt.Logger = slog.New(w.Handler(own))
 	g, err := signalbox.New(cfg, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		w.Text("status", fmt.Sprintf("%+v", g.Status()))
+		w.Text("metrics", metrics(t, g, cfg))
+		for _, path := range []string{cfg.Audit.File, opt.StateFolder, opt.ListsFolder} {
+			if path != "" {
+				w.Files(t, path)
+			}
+		}
 		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return g
+}
+
+// metrics returns the metrics of a gateway.
+func metrics(t *testing.T, g *signalbox.Gateway, cfg config.Config) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://localhost/metrics", nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	if len(cfg.Auth.Tokens) > 0 {
+		r.Header.Set("Authorization", "Bearer "+cfg.Auth.Tokens[0].Value.Reveal())
+	}
+	res := httptest.NewRecorder()
+	g.Operations().ServeHTTP(res, r)
+	return res.Body.String()
 }
 
 // ConfigOf returns a configuration with n backends at the same address.
@@ -346,7 +399,14 @@ func ServeBackends(t *testing.T, h http.Handler) *http1.Transport {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := ln.HTTP1()
+	w := Watch(t, config.Config{})
+	way := memnet.HTTP1(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := ln.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return w.Sent("server", c), nil
+	})
 	t.Cleanup(func() {
 		way.CloseIdleConnections()
 		srv.Close()

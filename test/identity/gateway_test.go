@@ -74,6 +74,7 @@ type gateway struct {
 	folder string // of the configuration and the audit record
 	state  string
 	output *lockedBuffer
+	sent   sentTokens
 }
 
 // startGateway starts a gateway with these keys of the configuration besides publicURL and
@@ -101,6 +102,7 @@ func startGateway(t *testing.T, keys object) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(g.state) })
+	t.Cleanup(func() { g.checkSent(t) }) // when the gateway has ended
 	g.run(t, exec.CommandContext(context.WithoutCancel(t.Context()), signalbox(t), "serve", "--config", file, "--listen", at))
 	return g
 }
@@ -196,6 +198,7 @@ func (g *gateway) send(t *testing.T, method, path, body string, fields ...string
 	}
 	for i := 0; i < len(fields); i += 2 {
 		req.Header.Add(fields[i], fields[i+1])
+		g.sent.add(t, fields[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -72,30 +72,10 @@ func secrets(t *testing.T, set *canary.Set, between *tap.Tap) (found int) {
 // leaks returns the secrets in all that a gateway has written or sent to its server.
 func (g *gateway) leaks(t *testing.T, set *canary.Set) []canary.Leak {
 	t.Helper()
-	found := set.Scan("output", g.output.String())
-	for _, e := range g.backend.Passed() {
-		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, set.Scan("server", string(text))...)
-	}
+	found := g.written(t, set)
 	for _, path := range []string{"/status", "/metrics"} {
 		got := g.send(t, http.MethodGet, path, "")
 		found = append(found, set.Scan(path, fmt.Sprint(got))...)
-	}
-	for _, folder := range []string{g.folder, g.state} {
-		err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			found = append(found, set.Scan(path, string(text))...)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	return found
 }

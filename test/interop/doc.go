@@ -25,6 +25,9 @@
 // started for one client has such servers behind it. The newest revisions of each SDK's
 // client use the server of each SDK.
 //
+// All clients use a second endpoint that authenticates them, each with a token of its own, and
+// get the same results. The tokens must not be in what that gateway writes.
+//
 // No check depends on a time that a slow machine could miss: a client waits for
 // notifications, and gives up after minutes.
 //
@@ -34,7 +37,7 @@
 //
 // The flags -clients and -servers select a part by names separated by commas, -profile has
 // both gateways used through a profile with all servers, -more adds the clients in Rust and
-// Java, which are built first, and -update writes the table to docs/interop.md.
+// Java, which are built first, and -update writes the tables to docs/interop.md.
 //
 // The system needs Go, npm and Python 3.10; npm installs the newer Node that some of the
 // packages need. With -more it needs cargo, and Maven with a JDK 17. If one of these other

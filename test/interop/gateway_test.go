@@ -57,13 +57,13 @@ func newGateway(t *testing.T, servers []server) gateway {
 			piped = append(piped, s)
 		}
 	}
-	gw.write(t, gw.config, servers)
-	gw.write(t, gw.small, piped)
+	gw.write(t, gw.config, servers, nil)
+	gw.write(t, gw.small, piped, nil)
 	return gw
 }
 
-// write writes the configuration of a gateway that has the servers.
-func (gw gateway) write(t *testing.T, path string, servers []server) {
+// write writes the configuration of a gateway that has the servers, with these keys besides.
+func (gw gateway) write(t *testing.T, path string, servers []server, keys map[string]any) {
 	t.Helper()
 	// The keys of an encoded map are sorted, like the servers.
 	entries := make(map[string]any)
@@ -80,7 +80,7 @@ func (gw gateway) write(t *testing.T, path string, servers []server) {
 		}
 		entries[s.name] = entry
 	}
-	data, err := json.Marshal(map[string]any{
+	all := map[string]any{
 		"mcpServers": entries,
 		"profiles":   map[string]any{everything: map[string]any{"servers": slices.Sorted(maps.Keys(entries))}},
 		// On a busy machine everything starts slowly. A list without a server would be a
@@ -89,7 +89,9 @@ func (gw gateway) write(t *testing.T, path string, servers []server) {
 			"firstList": featureLimit.String(), "connect": featureLimit.String(), "headerRead": featureLimit.String(),
 			"sessionUninitialized": featureLimit.String(), "callIdle": (2 * featureLimit).String(), "write": featureLimit.String(),
 		},
-	})
+	}
+	maps.Copy(all, keys)
+	data, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,13 +244,19 @@ func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
 // processes returns the command lines of the gateways and their child processes.
 func (gw gateway) processes(t *testing.T) []string {
 	t.Helper()
+	return running(t, gw.mark)
+}
+
+// running returns the command lines of processes with a mark among their arguments.
+func running(t *testing.T, mark string) []string {
+	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,ppid=,args=").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []string
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, gw.mark) {
+		if strings.Contains(line, mark) {
 			found = append(found, strings.TrimSpace(line))
 		}
 	}

@@ -3,12 +3,15 @@ module github.com/signalbox-mcp/signalbox/test/interop
 go 1.26.3
 
 require (
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/google/go-cmp v0.7.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/signalbox-mcp/signalbox v0.0.0
 	github.com/signalbox-mcp/signalbox/test/foreign v0.0.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/oauth2 v0.35.0
 )
 
 require (
@@ -18,11 +21,13 @@ require (
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/spf13/cast v1.7.1 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
-	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
-	golang.org/x/sys v0.41.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.14.0 // indirect
-	golang.org/x/time v0.15.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 )
 
-replace github.com/signalbox-mcp/signalbox/test/foreign => ../foreign
+replace (
+	github.com/signalbox-mcp/signalbox => ../..
+	github.com/signalbox-mcp/signalbox/test/foreign => ../foreign
+)

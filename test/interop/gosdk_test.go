@@ -131,11 +131,15 @@ func (s *goSession) dial(ctx context.Context, standalone *standalone) error {
 
 func (s *goSession) transport(standalone *standalone) mcp.Transport {
 	if s.job.Target.URL != "" {
-		return &mcp.StreamableClientTransport{
+		tr := &mcp.StreamableClientTransport{
 			Endpoint:   s.job.Target.URL,
 			HTTPClient: &http.Client{Transport: standalone},
 			MaxRetries: -1,
 		}
+		if token := s.job.Target.Token; token != "" {
+			tr.OAuthHandler = signedIn(token)
+		}
+		return tr
 	}
 	// The SDK ends the command when the session is closed.
 	cmd := exec.Command(s.job.Target.Command, s.job.Target.Args...)

@@ -96,6 +96,9 @@ func (in *inspector) writeConfig() error {
 	entry := map[string]any{"roots": []map[string]string{{"uri": in.job.Answers.Root, "name": "root"}}}
 	if t := in.job.Target; t.URL != "" {
 		entry["type"], entry["url"] = "streamable-http", t.URL
+		if t.Token != "" {
+			entry["headers"] = map[string]string{"Authorization": "Bearer " + t.Token}
+		}
 	} else {
 		entry["type"], entry["command"], entry["args"] = "stdio", t.Command, t.Args
 	}

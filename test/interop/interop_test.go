@@ -47,13 +47,13 @@ func TestInterop(t *testing.T) {
 	gw.occupy(t, endpoint, ans)
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
-		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
-		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: pipedGaps()}, through(servers, gw.stdio())},
+		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, always(target{URL: endpoint.URL}))},
+		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: pipedGaps()}, through(servers, always(gw.stdio()))},
 	}
 	var attached *foreign.Process
 	if *attach {
 		attached = gw.startAttached(t)
-		ways[2] = way{route{name: "through attach", piped: true, rows: rows(all), gaps: sharedGaps()}, through(servers, gw.attach())}
+		ways[2] = way{route{name: "through attach", piped: true, rows: rows(all), gaps: sharedGaps()}, through(servers, always(gw.attach()))}
 	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {
@@ -65,21 +65,30 @@ func TestInterop(t *testing.T) {
 	if attached != nil {
 		gw.end(t, attached)
 	}
+	tokens := gw.withTokens(t, all, servers, ans, tab.routes[1].gaps)
 	gw.checkEnd(t, endpoint)
 
 	var text strings.Builder
 	if err := tab.print(&text); err != nil {
 		t.Error(err)
 	}
-	fmt.Print(text.String())
+	var comparison strings.Builder
+	if err := tab.printTokens(&comparison, tokens, tab.routes[1]); err != nil {
+		t.Error(err)
+	}
+	fmt.Print(text.String(), comparison.String())
 	on.printSkipped(os.Stdout)
 	if *update {
-		writePage(t, text.String())
+		writePage(t, pageBegin, text.String())
+		writePage(t, tokensBegin, comparison.String())
 	}
 	for _, r := range tab.routes {
 		for _, line := range tab.judge(r) {
 			t.Error(line)
 		}
+	}
+	for _, line := range tab.differences(tokens, tab.routes[1]) {
+		t.Error(line)
 	}
 }
 
@@ -139,8 +148,11 @@ func direct(servers []server) func(route, answers) []plan {
 	}
 }
 
+// always is the same target for every row.
+func always(at target) func(row) target { return func(row) target { return at } }
+
 // through gives each row one session with a gateway that has all servers.
-func through(servers []server, at target) func(route, answers) []plan {
+func through(servers []server, at func(row) target) func(route, answers) []plan {
 	return func(r route, ans answers) []plan {
 		var plans []plan
 		for _, row := range r.rows {
@@ -153,7 +165,7 @@ func through(servers []server, at target) func(route, answers) []plan {
 				}
 			}
 			if len(all) > 0 {
-				plans = append(plans, newPlan(row, at, ans, all...))
+				plans = append(plans, newPlan(row, at(row), ans, all...))
 			}
 		}
 		return plans

@@ -10,22 +10,23 @@ import (
 	"testing"
 )
 
-// page has the table between two lines.
+// page has each table between two lines.
 const (
-	page      = "../../docs/interop.md"
-	pageBegin = "<!-- the table of make interop -->\n"
-	pageEnd   = "<!-- end -->\n"
+	page        = "../../docs/interop.md"
+	pageBegin   = "<!-- the table of make interop -->\n"
+	tokensBegin = "<!-- the table of tokens of make interop -->\n"
+	pageEnd     = "<!-- end -->\n"
 )
 
-// writePage writes a new table into the page. The tables are not compared, because results
+// writePage writes a new table into the page, after the line begin. The tables are not compared, because results
 // that depend on timing differ from run to run.
-func writePage(t *testing.T, table string) {
+func writePage(t *testing.T, begin, table string) {
 	t.Helper()
 	old, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := inPage(string(old), table)
+	text, err := inPage(string(old), begin, table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +36,15 @@ func writePage(t *testing.T, table string) {
 }
 
 // inPage returns the page with the table.
-func inPage(old, table string) (string, error) {
-	before, rest, begins := strings.Cut(old, pageBegin)
+func inPage(old, begin, table string) (string, error) {
+	before, rest, begins := strings.Cut(old, begin)
 	_, after, ends := strings.Cut(rest, pageEnd)
 	if !begins || !ends {
-		return "", fmt.Errorf("there is no %q and %q behind it", pageBegin, pageEnd)
+		return "", fmt.Errorf("there is no %q and %q behind it", begin, pageEnd)
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(table) {
 		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	return before + pageBegin + "```\n" + lines.String() + "```\n" + pageEnd + after, nil
+	return before + begin + "```\n" + lines.String() + "```\n" + pageEnd + after, nil
 }

@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,6 +151,68 @@ func TestPrintTable(t *testing.T) {
 		if got := spaces.ReplaceAllString(strings.TrimSpace(lines[i]), " "); got != w {
 			t.Errorf("line %d:\n got %q\nwant %q", i, got, w)
 		}
+	}
+}
+
+// Two routes differ in what works on one of them only, if that is no matter of chance.
+func TestDifferences(t *testing.T) {
+	ts1 := row{"ts1", "2025-11-25"}
+	racy := cell{row{"ts2", modernVersion}, "racy", featureLog}
+	for _, tt := range []struct {
+		name   string
+		change func(with, without results)
+		want   []string
+	}{
+		{"none", func(_, _ results) {}, nil},
+		{"neither", func(with, without results) {
+			delete(with, cell{ts1, "one", featureElicit})
+			delete(without, cell{ts1, "one", featureElicit})
+		}, nil},
+		{"chance", func(with, _ results) { with[racy] = outcome{OK: true} }, nil},
+		{"fails with", func(with, _ results) { with[cell{ts1, "two", featureTools}] = outcome{Error: "refused"} },
+			[]string{"ts1 2025-11-25, tools of two works without, and not with: refused"}},
+		{"fails without", func(_, without results) { delete(without, cell{ts1, "two", featureTools}) },
+			[]string{"ts1 2025-11-25, tools of two works with, and not without: not reached, the client could not connect"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tab := sampleTable()
+			tab.rows = append(tab.rows, racy.row)
+			tab.servers = append(tab.servers,
+				server{name: "racy", core: true, private: true, target: target{URL: "http://racy"}, probes: func(string) probes { return probes{Log: &callProbe{}} }})
+			with := route{name: "with", rows: tab.rows, gaps: sharedGaps(), results: sampleDirect()}
+			without := route{name: "without", rows: tab.rows, gaps: sharedGaps(), results: sampleDirect()}
+			tt.change(with.results, without.results)
+			if diff := cmp.Diff(tab.differences(with, without), tt.want); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+			var b bytes.Buffer
+			if err := tab.printTokens(&b, with, without); err != nil {
+				t.Fatal(err)
+			}
+			var only int
+			for line := range strings.Lines(b.String()) {
+				fields := strings.Fields(line)
+				if n, err := strconv.Atoi(fields[len(fields)-1]); err == nil {
+					only += n
+				}
+			}
+			if only != len(tt.want) {
+				t.Errorf("%d cells work on one route only, want %d\n%s", only, len(tt.want), b.String())
+			}
+		})
+	}
+}
+
+func TestTokenOfEachClient(t *testing.T) {
+	kinds := map[kind]int{}
+	for _, version := range []string{"2025-03-26", "2025-06-18", newestLegacy, modernVersion} {
+		kinds[tokenOf(row{"ts2", version})]++
+	}
+	if kinds[static] != 2 || kinds[signed] != 2 {
+		t.Errorf("got %v", kinds)
+	}
+	if err := new(table).printTokens(io.Discard, route{rows: []row{{"unknown", modernVersion}}}, route{}); !errors.Is(err, errNoWay) {
+		t.Errorf("a client without a way: got %v", err)
 	}
 }
 
@@ -334,12 +398,12 @@ func TestTried(t *testing.T) {
 }
 
 func TestInPage(t *testing.T) {
-	got, err := inPage("above\n"+pageBegin+"old\n"+pageEnd+"below\n", "a  \nb\n")
+	got, err := inPage("above\n"+pageBegin+"old\n"+pageEnd+"below\n", pageBegin, "a  \nb\n")
 	if want := "above\n" + pageBegin + "```\na\nb\n```\n" + pageEnd + "below\n"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, without := range []string{"", pageBegin, pageEnd + pageBegin} {
-		if got, err := inPage(without, "a\n"); err == nil {
+		if got, err := inPage(without, pageBegin, "a\n"); err == nil {
 			t.Errorf("in %q: got %q, want an error", without, got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 // target is how to reach a server: by URL, or by starting a command.
 type target struct {
 	URL     string   `json:"url,omitempty"`
+	Token   string   `json:"token,omitempty"` // for the URL, if it needs one
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
 }

@@ -144,7 +144,7 @@ func (b *backend) dial(ctx context.Context) (net.Conn, error) {
 		c.Reset()
 		return nil, errRefused
 	}
-	return c, nil
+	return b.w.watch.Sent("backend "+b.name, c), nil
 }
 
 // openPipe starts the backend's process on a pipe.
@@ -169,7 +169,7 @@ func (b *backend) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 		kill()
 		return nil, errRefused
 	}
-	return near, nil
+	return b.w.watch.Sent("backend "+b.name, near), nil
 }
 
 // handler returns the backend as the gateway uses it.

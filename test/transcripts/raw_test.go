@@ -172,7 +172,7 @@ func (h *rawHTTP) do(args, body []string) bool {
 			return h.flood(label, times, r)
 		}
 		if strings.HasPrefix(arg, "/") {
-			r.URL.Path, r.URL.RawQuery, _ = strings.Cut(strings.ReplaceAll(arg, "$connection", h.to), "?")
+			r.URL.Path, r.URL.RawQuery, _ = strings.Cut(h.w.withTokens(strings.ReplaceAll(arg, "$connection", h.to)), "?")
 		} else {
 			members = append(members, arg)
 		}
@@ -211,7 +211,7 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	var content []string
 	given := make(map[string]bool)
 	for _, line := range body {
-		line = strings.NewReplacer("$session", h.session, "$state", h.state, "$connection", h.to).Replace(expand(line))
+		line = h.w.withTokens(strings.NewReplacer("$session", h.session, "$state", h.state, "$connection", h.to).Replace(expand(line)))
 		key, value, ok := strings.Cut(line, ": ")
 		switch {
 		case !ok || strings.ContainsAny(key, `{["`):

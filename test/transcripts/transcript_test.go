@@ -156,7 +156,7 @@ func defaultConfig() config.Config { return config.Config{Version: "1"} }
 func loadConfig(t *testing.T, f txtar.File) config.Config {
 	t.Helper()
 	// Without a file, so that problems have no random path.
-	c, err := config.Parse(f.Name, f.Data, func(name string) (string, bool) { return "value-of-" + name, true })
+	c, err := config.Parse(f.Name, f.Data, func(name string) (string, bool) { return longToken("value-of-" + name), true })
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -41,6 +42,7 @@ type world struct {
 	raw      *rawHTTP
 	pipes    map[string]*rawPipe
 	log      *transcriptLog
+	watch    *canary.Watch // for the tokens of clients
 
 	mu     sync.Mutex
 	events []event
@@ -57,6 +59,7 @@ type event struct {
 func newWorld(t *testing.T, d *transcript, p pair) *world {
 	w := &world{folder: t.TempDir(), t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*transcriptClient), pipes: make(map[string]*rawPipe)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
+	w.watch = w.newWatch()
 	w.log = &transcriptLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
 	w.outside = memnet.HTTP1(w.dialBackend)
 	t.Cleanup(w.outside.CloseIdleConnections)
@@ -92,7 +95,7 @@ func (d *transcript) startsItself() bool {
 func (w *world) start() {
 	opt := signalbox.Options{
 		StateFolder: w.folder, SignInPages: func() (string, func(), error) { return "http://127.0.0.1:7777", func() {}, nil },
-		Transport: w.outside, Logger: slog.New(transcriptHandler{log: w.log}),
+		Transport: w.outside, Logger: slog.New(w.watch.Handler(transcriptHandler{log: w.log})),
 	}
 	for _, name := range w.names() {
 		if !w.d.configures(name) {
@@ -105,7 +108,7 @@ func (w *world) start() {
 	}
 	w.gateway = g
 	operations, sse := g.Operations(), g.SSE()
-	srv := &http.Server{Protocols: memnet.AnyHTTP(), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{Protocols: memnet.AnyHTTP(), Handler: w.authorized(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case endpointPath:
 			g.ServeHTTP(rw, r)
@@ -118,6 +121,7 @@ func (w *world) start() {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(w.front) }() // ends with the Close below
 	w.t.Cleanup(func() {
+		w.watch.Text("status", fmt.Sprintf("%+v", g.Status()))
 		if err := errors.Join(g.Close(), srv.Close()); err != nil {
 			w.t.Errorf("closing: %v", err)
 		}
@@ -325,6 +329,7 @@ func (w *world) settle() []string {
 	})
 	var lines []string
 	for _, e := range events {
+		w.watch.Text(e.source, e.text)
 		lines = append(lines, scrubSignIn(collapse(scrubCall(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))))
 	}
 	return lines

@@ -13,6 +13,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,9 +56,14 @@ func run(args []string) error {
 	// would end before that.
 	list := exec.CommandContext(ctx, args[0], "tools", "--url", gw.url) //nolint:gosec // chosen by the user
 	list.Stderr = os.Stderr
-	client := exec.CommandContext(ctx, command[0], append(command[1:], gw.url)...) //nolint:gosec // chosen by the user
+	front, stopFront, err := withToken(gw.url)
+	if err != nil {
+		return errors.Join(err, gw.end())
+	}
+	defer stopFront()
+	client := exec.CommandContext(ctx, command[0], append(command[1:], front)...) //nolint:gosec // chosen by the user
 	client.Stdout, client.Stderr = os.Stdout, os.Stderr
-	return errors.Join(list.Run(), client.Run(), gw.end())
+	return errors.Join(list.Run(), client.Run(), gw.end(), gw.leaks())
 }
 
 // patience is how long each of the two processes may take to end after the signal, and how
@@ -76,6 +82,7 @@ func configure(dir, url string) (file string, err error) {
 		server["oauth"] = oauth
 	}
 	text, err := json.Marshal(map[string]any{
+		"log":        map[string]any{"level": "debug"},
 		"mcpServers": map[string]any{"suite": server},
 		"limits":     map[string]any{"firstList": patience.String()},
 	})
@@ -91,6 +98,9 @@ type gateway struct {
 	url  string
 	cmd  *exec.Cmd
 	read chan struct{} // closed when all its output has been forwarded
+
+	state  string        // its state folder
+	output *bytes.Buffer // all of it, when read is closed
 }
 
 // listening precedes the address in the gateway's output.
@@ -102,7 +112,9 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	gw := &gateway{state: filepath.Join(dir, "state")}
 	cmd := exec.CommandContext(ctx, signalbox, "serve", "--config", file, "--listen", "127.0.0.1:0") //nolint:gosec // chosen by the user
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+gw.state)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	output, err := cmd.StderrPipe()
@@ -112,8 +124,8 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	gw := &gateway{cmd: cmd, read: make(chan struct{})}
-	lines := bufio.NewReader(output)
+	gw.cmd, gw.read, gw.output = cmd, make(chan struct{}), new(bytes.Buffer)
+	lines := bufio.NewReader(io.TeeReader(output, gw.output))
 	for gw.url == "" {
 		line, err := lines.ReadString('\n')
 		if err != nil {

@@ -26,7 +26,7 @@ async function connect(job, inbox) {
   listenFor(client, job, inbox);
   const standalone = standaloneOpened();
   const transport = job.target.url
-    ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch })
+    ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch, authProvider: authProvider(job.target) })
     : new StdioClientTransport({ ...job.target, stderr: 'ignore' });
   let version;
   // The SDK passes the version only to the transport.
@@ -38,6 +38,11 @@ async function connect(job, inbox) {
   await client.connect(transport);
   if (job.target.url) await standalone.opened;
   return session(client, transport, version);
+}
+
+// This SDK has no simpler way for a token than a provider that has signed in before.
+function authProvider({ token }) {
+  return token && { tokens: () => ({ access_token: token, token_type: 'Bearer' }) };
 }
 
 function listenFor(client, job, inbox) {

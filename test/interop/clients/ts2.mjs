@@ -21,11 +21,16 @@ async function connect(job, inbox) {
   listenFor(client, job, inbox);
   const standalone = standaloneOpened();
   const transport = job.target.url
-    ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch })
+    ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch, authProvider: authProvider(job.target) })
     : new StdioClientTransport({ ...job.target, stderr: 'ignore' });
   await client.connect(transport);
   if (job.target.url && !modern) await standalone.opened;
   return session(client, transport, modern);
+}
+
+// The SDK asks for the token before each request.
+function authProvider({ token }) {
+  return token && { token: async () => token };
 }
 
 function listenFor(client, job, inbox) {

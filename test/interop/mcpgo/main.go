@@ -30,8 +30,8 @@ type job struct {
 	Version string `json:"version"`
 	Era     string `json:"era"`
 	Target  struct {
-		URL, Command string
-		Args         []string
+		URL, Token, Command string
+		Args                []string
 	} `json:"target"`
 	Answers struct{ Name, Sample, Root string } `json:"answers"`
 	Servers []server                            `json:"servers"`

@@ -60,6 +60,9 @@ func (s *session) transport() (transport.Interface, error) {
 	if s.job.Era == "legacy" {
 		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // as above
 	}
+	if t.Token != "" {
+		options = append(options, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + t.Token}))
+	}
 	return transport.NewStreamableHTTP(t.URL, options...)
 }
 

@@ -93,7 +93,7 @@ async def connect(job, inbox):
 
 def transport(target, standalone):
     if url := target.get("url"):
-        return StreamableHttpTransport(url, httpx_client_factory=standalone.client)
+        return StreamableHttpTransport(url, auth=target.get("token"), httpx_client_factory=standalone.client)
     return StdioTransport(target["command"], target.get("args", []), keep_alive=False, log_file=Path(os.devnull))
 
 

@@ -98,9 +98,15 @@ async def connect(job, inbox):
             await session.subscriptions.close()
 
 
+def authorization(target):
+    # The SDK's OAuthClientProvider makes one request at a time: a call would keep its own cancellation waiting.
+    token = target.get("token")
+    return {"Authorization": f"Bearer {token}"} if token else None
+
+
 def transport(target, standalone, nowhere):
     if url := target.get("url"):
-        return streamable_http_client(url, http_client=standalone.client())
+        return streamable_http_client(url, http_client=standalone.client(headers=authorization(target)))
     return stdio_client(StdioServerParameters(command=target["command"], args=target.get("args", [])), errlog=nowhere)
 
 

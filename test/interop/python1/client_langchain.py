@@ -39,7 +39,7 @@ class Block:
 @asynccontextmanager
 async def connect(target):
     if url := target.get("url"):
-        connection = {"transport": "streamable_http", "url": url}
+        connection = {"transport": "streamable_http", "url": url, "headers": jobs.headers_of(target)}
     else:
         connection = {"transport": "stdio", "command": target["command"], "args": target.get("args", [])}
     yield Session(MultiServerMCPClient({NAME: connection}))

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 import jobs
 
@@ -57,7 +58,7 @@ class Session:
 @asynccontextmanager
 async def connect(target):
     if url := target.get("url"):
-        transport = streamable_http_client(url)
+        transport = streamable_http_client(url, http_client=create_mcp_http_client(headers=jobs.headers_of(target)))
     else:
         transport = stdio_client(StdioServerParameters(command=target["command"], args=target.get("args", [])))
     async with transport as (read, write, *_), ClientSession(read, write) as session:

@@ -47,7 +47,7 @@ class Session:
 async def connect(target):
     limit = {"client_session_timeout_seconds": jobs.LIMIT_SECONDS}
     if url := target.get("url"):
-        server = MCPServerStreamableHttp({"url": url, "timeout": jobs.LIMIT_SECONDS}, **limit)
+        server = MCPServerStreamableHttp({"url": url, "timeout": jobs.LIMIT_SECONDS, "headers": jobs.headers_of(target)}, **limit)
     else:
         server = MCPServerStdio({"command": target["command"], "args": target.get("args", [])}, **limit)
     async with server:

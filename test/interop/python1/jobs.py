@@ -65,6 +65,11 @@ FEATURES = {
 }
 
 
+def headers_of(target):
+    """The headers with the token of a target, if it has one."""
+    return {"Authorization": f"Bearer {target['token']}"} if "token" in target else {}
+
+
 def text_of(content):
     """The text of a result's content, as the SDK has it."""
     return "\n".join(getattr(block, "text", "") for block in content)

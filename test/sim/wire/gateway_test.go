@@ -92,7 +92,7 @@ func (g *gateway) start() {
 			Auth:       g.w.auth(),
 			State:      stateOf(g.cfg.StateKeys),
 			Limits:     config.Limits{InputWait: inputWait},
-		}, signalbox.Options{Transport: g.tr})
+		}, signalbox.Options{Transport: g.tr, Logger: g.cfg.Logger})
 		if err != nil {
 			g.w.wrong("the gateway does not start: %v", err)
 			return
@@ -104,14 +104,14 @@ func (g *gateway) start() {
 		c := g.dial()
 		g.core = &bridge{server.New(c, g.cfg), c}
 	}
-	g.site = open(g.core, g.core.Close)
+	g.site = open(g.w.authorized(g.core), g.core.Close)
 	g.site.serveHTTP(g.front, g.buffer)
 	g.site.servePipes(g.pipe, g.buffer, g.core.ServeStdio)
 }
 
 // dial returns the client of a bridge.
 func (g *gateway) dial() *client.Client {
-	cfg := client.Config{Name: "b", Transport: g.tr, Version: g.version, RestSessions: g.w.idle.sessions}
+	cfg := client.Config{Name: "b", Logger: g.cfg.Logger, Transport: g.tr, Version: g.version, RestSessions: g.w.idle.sessions}
 	if g.w.backend.piped {
 		return client.NewPipe(g.back.openPipe, cfg)
 	}

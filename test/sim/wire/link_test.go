@@ -63,6 +63,7 @@ type link struct {
 	harmed  int              // how many connections were broken, including by crashes
 	slow    bool             // whether one was slower than a server's timeout
 	calls   map[string]*conn // the connection that a call was last sent on, by its mark
+	watched bool             // what is sent to the other end has no token of a client
 }
 
 func newLink(w *world, name string) *link {
@@ -115,6 +116,9 @@ func (l *link) dial(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: inner, line: l, n: n}
+	if l.watched {
+		c.sent = l.w.watch.Writer(l.name)
+	}
 	c.arm(f)
 	if !l.admit(c, end) {
 		inner.Reset() // the process has gone already
@@ -178,6 +182,7 @@ func (l *link) close() {
 // inspect records which call is sent on a connection, and applies the plan for large
 // answers. The body of a call is written at once, and is forwarded unmodified.
 func (l *link) inspect(c *conn, p []byte) {
+	l.scan(c, p)
 	call := callOf.FindSubmatch(p)
 	if call == nil {
 		return
@@ -192,6 +197,16 @@ func (l *link) inspect(c *conn, p []byte) {
 		c.arm(l.bulky[0])
 		l.bulky = l.bulky[1:]
 	}
+}
+
+// scan scans what is sent for tokens of clients.
+func (l *link) scan(c *conn, p []byte) {
+	if c.sent == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = c.sent.Write(p) // returns no error
 }
 
 // callOf matches the mark of a call and its script.
@@ -262,6 +277,7 @@ type conn struct {
 
 	line *link
 	n    int
+	sent io.Writer // scans what is sent, or is nil; guarded by link.mu
 
 	fate   atomic.Pointer[faultPlan]
 	ops    [2]atomic.Int32 // reads and writes since it was armed

@@ -47,6 +47,7 @@ func (w *world) replicate(one gateway, replicas int) {
 		g, of := one, []string{"", "other "}[i]
 		g.host = hosts[i]
 		g.front, g.back, g.pipe = newLink(w, of+"front"), newLink(w, of+"back"), newLink(w, of+"pipe")
+		g.back.watched = true
 		w.gateways = append(w.gateways, &g)
 	}
 }

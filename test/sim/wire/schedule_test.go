@@ -6,6 +6,7 @@ package wire_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
@@ -34,7 +36,7 @@ func play(t *testing.T, s *choice.Source) (out outcome) {
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(s)
+		w = newWorld(s, watch(t))
 		defer time.AfterFunc(longest, w.giveUp).Stop()
 		w.play()
 		out = w.outcome()
@@ -62,9 +64,9 @@ func (w *world) outcome() outcome {
 }
 
 // newWorld makes a world by the choices of the first step.
-func newWorld(s *choice.Source) *world {
+func newWorld(s *choice.Source, watch *canary.Watch) *world {
 	s.Step()
-	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job), homes: make(map[string]*gateway), deleted: make(map[string]bool), answered: make(map[string]time.Time)}
+	w := &world{choose: s, watch: watch, start: time.Now(), jobs: make(map[string]*job), homes: make(map[string]*gateway), deleted: make(map[string]bool), answered: make(map[string]time.Time)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	buffers := []int{0, 4 << 10, 512}
 	w.backend = &backend{
@@ -75,7 +77,7 @@ func newWorld(s *choice.Source) *world {
 	w.backend.cfg.StreamLife = []time.Duration{0, 0, 0, 20 * time.Second}[s.Intn(4)]
 	one := gateway{
 		w: w, version: w.version(),
-		cfg:    server.Config{PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
+		cfg:    server.Config{Logger: slog.New(watch.Handler(nil)), PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	one.foreign = w.isForeign()
@@ -158,6 +160,9 @@ func (w *world) play() {
 	w.heal()
 	w.teardown()
 	w.judge()
+	for _, leak := range w.watch.Leaks() {
+		w.wrong("N1: %s", leak)
+	}
 	w.tally.schedules++
 }
 

@@ -9,12 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
 // world is everything that takes part in one schedule. It runs in one bubble.
 type world struct {
 	choose *choice.Source
+	watch  *canary.Watch // for the tokens of clients
 	start  time.Time
 	ctx    context.Context // of the bubble, shared by all clients
 	cancel context.CancelFunc

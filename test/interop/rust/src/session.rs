@@ -9,7 +9,9 @@ use rmcp::{
     ServiceError,
     model::*,
     service::{ClientLifecycleMode, RoleClient, RunningService, Subscription, serve_client_with_lifecycle},
-    transport::{StreamableHttpClientTransport, TokioChildProcess},
+    transport::{
+        StreamableHttpClientTransport, TokioChildProcess, streamable_http_client::StreamableHttpClientTransportConfig,
+    },
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -70,7 +72,11 @@ impl Session {
         };
         let (handler, target) = (Handler::new(job), &job["target"]);
         let client = if let Some(url) = target["url"].as_str() {
-            serve_client_with_lifecycle(handler, StreamableHttpClientTransport::from_uri(url), lifecycle).await
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+            if let Some(token) = target["token"].as_str() {
+                config = config.auth_header(token);
+            }
+            serve_client_with_lifecycle(handler, StreamableHttpClientTransport::from_config(config), lifecycle).await
         } else {
             let mut command = Command::new(text(target, "command"));
             command.args(target["args"].as_array().into_iter().flatten().filter_map(Value::as_str));

@@ -75,10 +75,14 @@ final class Session {
     }
     java.net.URI url = java.net.URI.create(target.text("url"));
     String base = url.getScheme() + "://" + url.getAuthority();
-    return HttpClientStreamableHttpTransport.builder(base)
-        .endpoint(url.getPath())
-        .openConnectionOnStartup(true)
-        .build();
+    HttpClientStreamableHttpTransport.Builder builder =
+        HttpClientStreamableHttpTransport.builder(base).endpoint(url.getPath()).openConnectionOnStartup(true);
+    if (target.has("token")) {
+      String authorization = "Bearer " + target.text("token");
+      builder.httpRequestCustomizer(
+          (request, method, uri, body, context) -> request.header("Authorization", authorization));
+    }
+    return builder.build();
   }
 
   void close() {
