@@ -76,7 +76,7 @@ type findArguments struct {
 	Detail string `json:"detail"`
 }
 
-// read reads and checks the arguments. The text says what is wrong with them.
+// read reads and checks the arguments. The text is what is wrong with them, or "".
 func (a *findArguments) read(raw []byte) (wrong string) {
 	if raw == nil {
 		raw = []byte("{}")

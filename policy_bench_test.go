@@ -33,7 +33,7 @@ func manyTools(n int) mcp.Handler {
 	})
 }
 
-// manyRules are n rules, one of which reads arguments.
+// manyRules are n rules; one of them reads arguments.
 func manyRules(n int) config.Policy {
 	p := config.Policy{Otherwise: config.PolicyDeny, Rules: []config.PolicyRule{
 		{Name: "args", Deny: `args.env == "prod" && !("sre" in principal.claims.groups)`, On: []string{"*__tool7"}},

@@ -63,7 +63,7 @@ func isIdeograph(r rune) bool {
 	return r >= first && (r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul))
 }
 
-// stem returns the form in which a word is compared, or "" for one that does not tell tools apart.
+// stem returns the form in which a word is compared, or "" for one that distinguishes no tools.
 func stem(word string) string {
 	if stopWords[word] {
 		return ""
@@ -71,7 +71,7 @@ func stem(word string) string {
 	return english.Stem(word, false)
 }
 
-// stopWords are words of English that do not tell tools apart.
+// stopWords are words of English that distinguish no tools.
 var stopWords = func() map[string]bool { //nolint:gochecknoglobals // never changed
 	all := make(map[string]bool)
 	for w := range strings.FieldsSeq(`a about after all also am an and any are as at be been being both but by can cannot could did do
