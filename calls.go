@@ -124,7 +124,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		c.ResponseBytes = int64(len(res.Bytes()))
 	}
 	c.SetStages(req.Timeline)
-	g.observeCall(&c, started.backend, err)
+	g.observeCall(&c, &started.servedBy, err)
 	number := g.recorder.Add(&c)
 	if req.Timeline != nil {
 		req.Timeline.OnDelivered(number, g.recorder.OnDelivered)
@@ -194,6 +194,10 @@ type CallRecord struct {
 	Start     float64 `json:"startMs,omitzero"`     // the start of a process
 	Handshake float64 `json:"handshakeMs,omitzero"` // the handshake with the server
 	Waiting   float64 `json:"waitingMs,omitzero"`   // for answers of the client
+
+	// Inner are the calls that it has made, of those that are remembered, oldest first. Only
+	// [Gateway.Call] sets it.
+	Inner []CallRecord `json:"inner,omitempty"`
 }
 
 func newCallRecord(c *recorder.Call) CallRecord {
@@ -278,5 +282,12 @@ func (g *Gateway) Call(id mcp.CallID) (CallRecord, bool) {
 	if !ok {
 		return CallRecord{}, false
 	}
-	return newCallRecord(&c), true
+	r := newCallRecord(&c)
+	for inner := range g.recorder.Latest {
+		if inner.Parent == id {
+			r.Inner = append(r.Inner, newCallRecord(&inner))
+		}
+	}
+	slices.Reverse(r.Inner)
+	return r, true
 }

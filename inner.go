@@ -5,6 +5,7 @@ package signalbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -32,4 +33,20 @@ func (g *Gateway) inner(ctx context.Context, outer *mcp.Request, by mcp.OuterCal
 	}
 	req.Timeline.Begin(time.Now())
 	return g.Serve(ctx, req, caller)
+}
+
+// unknownInnerError is the error of a request within a call for an item that its sender does not have. Nothing was
+// sent to a backend.
+type unknownInnerError struct{ error }
+
+// Unwrap returns the error that a client gets for such an item.
+func (e *unknownInnerError) Unwrap() error { return e.error }
+
+// asInner returns the error about an unknown item, for the caller of inner to recognize if the request is within
+// a call. The error that a server is away stays as it is.
+func asInner(req *mcp.Request, err error) error {
+	if _, isAway := errors.AsType[*mcp.Fault](err); isAway || req.Outer == nil {
+		return err
+	}
+	return &unknownInnerError{err}
 }

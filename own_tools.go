@@ -182,7 +182,7 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, id mcp.CallID, re
 		return nil, err
 	}
 	res, err := g.inner(ctx, req, mcp.OuterCall{Name: own, Call: id}, "tools/call", params, caller)
-	if err != nil && !g.canCall(req, name) {
+	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
 	}
 	return res, err
@@ -222,17 +222,6 @@ func toolParams(outer *mcp.Object, name string, arguments []byte) (*mcp.Object, 
 		return nil, err
 	}
 	return &obj, nil
-}
-
-// canCall reports whether the sender of a request can call a tool of a backend by this name, or could if the
-// backend were there.
-func (g *Gateway) canCall(req *mcp.Request, name string) bool {
-	v := g.viewFor(viewerOf(req))
-	if e, ok := v.catalog.Tool(name); ok {
-		return !e.IsOwn()
-	}
-	_, isAway := errors.AsType[*mcp.Fault](v.unknown(catalog.Tools, name))
-	return isAway
 }
 
 // nearestTools returns the end of a sentence with the tools that an unknown name may mean, of those that the

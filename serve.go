@@ -89,7 +89,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 		if by.backend, res = f.formerGate(ctx, req, name); res != nil {
 			return by, res, nil
 		}
-		return by, nil, f.unknown(kind, name)
+		return by, nil, asInner(req, f.unknown(kind, name))
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}

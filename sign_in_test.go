@@ -114,6 +114,7 @@ type signInGateway struct {
 	t    *testing.T
 	edge *httptest.Server
 	log  *syncBuffer
+	at   string // the profile of its clients
 }
 
 // open starts a gateway with the backend as "crm". more are further members of its configuration.
@@ -133,7 +134,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 			g.ServeSignIn(w, r)
 			return
 		}
-		g.ServeHTTP(w, r)
+		g.ServeHTTP(w, r.WithContext(signalbox.WithProfile(r.Context(), strings.TrimPrefix(r.URL.Path, "/mcp/"))))
 	}))
 	log := newSyncBuffer()
 	g, err = signalbox.New(*cfg, signalbox.Options{
@@ -152,7 +153,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 			p.t.Errorf("the log has a credential:\n%s", log)
 		}
 	})
-	return &signInGateway{g, p.t, edge, log}
+	return &signInGateway{g, p.t, edge, log, ""}
 }
 
 // keyed are members with a key for the vault.
@@ -167,7 +168,7 @@ func (g *signInGateway) call(token, method, name, caps, more string) string {
 	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%q:%q%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`,
 		method, field, name, more, caps)
-	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, g.edge.URL+"/mcp", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, g.edge.URL+"/mcp/"+g.at, strings.NewReader(body))
 	if err != nil {
 		g.t.Fatal(err)
 	}
