@@ -5,7 +5,7 @@ package clients
 
 import "testing"
 
-// Each client with a search is one of the table, with a source; a client without a name is none of them.
+// Each client with a search is one of the table, with a source; one without a name is not.
 func TestSearchers(t *testing.T) {
 	t.Parallel()
 	for _, s := range searchers {
