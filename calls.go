@@ -192,6 +192,7 @@ type CallRecord struct {
 
 	// Parts of the wait for a connection, and of that for the answer.
 	Start     float64 `json:"startMs,omitzero"`     // the start of a process
+	Install   float64 `json:"installMs,omitzero"`   // of that, the package manager before the server's own program
 	Handshake float64 `json:"handshakeMs,omitzero"` // the handshake with the server
 	Waiting   float64 `json:"waitingMs,omitzero"`   // for answers of the client
 
@@ -215,7 +216,7 @@ func newCallRecord(c *recorder.Call) CallRecord {
 		Millis:   millis(c.Ended),
 		Admitted: stage(mcp.StageAdmitted), Resolved: stage(mcp.StageResolved), Leased: stage(mcp.StageLeased),
 		Sent: stage(mcp.StageSent), FirstByte: stage(mcp.StageFirstByte), LastByte: stage(mcp.StageLastByte),
-		Start: millis(c.Start), Handshake: millis(c.Handshake), Waiting: millis(c.Waiting),
+		Start: millis(c.Start), Install: millis(c.Install), Handshake: millis(c.Handshake), Waiting: millis(c.Waiting),
 	}
 	if c.Delivered > 0 {
 		r.Delivered = new(millis(c.Delivered))

@@ -42,6 +42,10 @@ type Explanation struct {
 	// Incomplete describes the lists that are cut or could not be fetched.
 	Incomplete []string `json:"incomplete,omitempty"`
 
+	// Unlisted describes the backends that may have the name, and list it for none of the users
+	// that have lists of their own there.
+	Unlisted []string `json:"unlisted,omitempty"`
+
 	// Server is the backend of this name, and Disabled the position of one that is disabled.
 	Server   *BackendStatus `json:"server,omitempty"`
 	Disabled string         `json:"disabled,omitempty"`
@@ -124,6 +128,8 @@ type explainer struct {
 	name   string
 
 	profile *catalog.Profile // nil for everything
+
+	isOfUsers bool // it is about the lists of some users
 }
 
 func (x *explainer) explain() *Explanation {
@@ -141,12 +147,13 @@ func (x *explainer) explain() *Explanation {
 		e.Offered = e.Offered || item.Offered && item.Name == x.name
 		e.Items = append(e.Items, item)
 	}
+	x.ofUsers(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
 	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
 		e.Offered = true
 	}
-	if len(found) == 0 && !e.Offered {
+	if len(e.Items) == 0 && !e.Offered {
 		x.explainUnlisted(e)
 	}
 	return e
@@ -184,7 +191,11 @@ func (x *explainer) explainUnlisted(e *Explanation) {
 	}
 	e.Former = x.g.former.find(x.name)
 	for i, b := range x.v.backends {
-		if !x.v.offered[i].Known() && b.mayOffer(x.name) {
+		switch text := x.unlistedForUsers(b, x.v.offered[i]); {
+		case x.v.offered[i].Known() || !b.mayOffer(x.name):
+		case text != "":
+			e.Unlisted = append(e.Unlisted, text)
+		default:
 			e.Unreached = append(e.Unreached, b.explained(x.v.offered[i]))
 		}
 		for k := range catalog.NumKinds {
@@ -412,6 +423,9 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 // withheldFrom returns the capabilities that clients lack for which the backend does not list
 // the item. Only capabilities with which clients have come are known.
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
+	if x.isOfUsers { // which were requested for clients with each capability
+		return nil
+	}
 	all := &x.g.perClient
 	all.mu.Lock()
 	features := maps.Clone(all.byFeatures)

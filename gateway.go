@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/keptlists"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
@@ -50,7 +51,8 @@ type Gateway struct {
 	signIns  signIns
 	isLocal  bool // the listener is on loopback
 
-	exchanges atomic.Bool // whether a backend may list with the token of a user
+	exchanges atomic.Bool    // whether a backend may list with the token of a user
+	idTokens  grant.IDTokens // of users, or nil
 
 	operators atomic.Pointer[operators]
 	secrets   atomic.Pointer[redact.Redactor] // of all backends
@@ -61,6 +63,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	userLists    *userLists
 	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
@@ -106,6 +109,7 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	if g.auth != nil {
 		g.wg.Go(func() { g.auth.Run(g.ctx) }) // ends with g.ctx; stop waits for it
 	}
+	g.runIDTokens()
 	return g, nil
 }
 
@@ -123,6 +127,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
 	}
+	g.userLists = newUserLists(g)
 	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}

@@ -49,7 +49,7 @@ func newAuth(cfg *config.Config, log *slog.Logger, foreign func(*http.Request, s
 		}
 		out.Issuers = append(out.Issuers, auth.Issuer{
 			Name: s.Name, URL: s.Issuer, Audiences: s.Audience, Algorithms: s.Algorithms, Principal: expression,
-			Scopes: s.Scopes, Implies: s.Implies, Skew: s.Skew, Header: s.Header, KeySet: s.KeySet, Introspect: introspect,
+			Scopes: s.Scopes, Implies: s.Implies, Skew: s.Skew, Header: s.Header, KeySet: s.KeySet, KeysURL: s.KeysURL(), Introspect: introspect,
 		})
 	}
 	chain, err := auth.New(out)

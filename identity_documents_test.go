@@ -159,14 +159,14 @@ func documentedTokens() map[string][]documentedToken {
 				"iss": "https://accounts.google.com", "aud": documentedResource, "azp": "110248495921238986420", "sub": "110248495921238986420",
 				"email": "ci@my-project.iam.gserviceaccount.com", "email_verified": true,
 			}, "google:110248495921238986420"},
-			{"RS256", map[string]any{"sub": "110248495921238986421"}, "the token is malformed"}, // any other account
+			{"RS256", map[string]any{"sub": "110248495921238986421"}, "the principal of the token is empty"}, // any other account
 		},
 		"GitHub": {
 			{"RS256", map[string]any{
 				"iss": "https://token.actions.githubusercontent.com", "aud": documentedResource, "sub": "repo:example/app:ref:refs/heads/main",
 				"repository": "example/app", "repository_owner": "example", "repository_owner_id": "65",
 			}, "actions:example/app"},
-			{"RS256", map[string]any{"repository": "mallory/app", "repository_owner": "mallory"}, "the token is malformed"},
+			{"RS256", map[string]any{"repository": "mallory/app", "repository_owner": "mallory"}, "the principal of the token is empty"},
 		},
 		"Cloudflare Access": {
 			{"RS256", map[string]any{
@@ -209,7 +209,7 @@ func TestDocumentedProviders(t *testing.T) {
 	issuer := newTokenIssuer(t)
 	t.Chdir(t.TempDir())
 	for name, text := range examples {
-		for _, file := range regexp.MustCompile(`keys: (\S+)`).FindAllStringSubmatch(text, -1) {
+		for _, file := range regexp.MustCompile(`keys: (\S+\.json)`).FindAllStringSubmatch(text, -1) {
 			if err := os.WriteFile(file[1], issuer.keySet, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -93,5 +93,5 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // the client has disconnected
+	_, _ = io.WriteString(w, text+"\n") //nolint:gosec // it is plain text; the client may have disconnected
 }

@@ -182,5 +182,5 @@ func secretsOf(cfg *config.Config) *redact.Redactor {
 	for _, t := range cfg.Auth.Tokens {
 		env = append(env, "TOKEN="+t.Value.Reveal())
 	}
-	return redact.New(headers, env, urls...).With(append(more, introspectionSecrets(cfg)...)...)
+	return redact.New(headers, env, urls...).With(slices.Concat(more, introspectionSecrets(cfg), browserSecrets(cfg))...)
 }

@@ -33,7 +33,7 @@ func manyTools(n int) mcp.Handler {
 	})
 }
 
-// manyRules are n rules; one of them reads arguments.
+// manyRules are n rules, and one of them reads arguments.
 func manyRules(n int) config.Policy {
 	p := config.Policy{Otherwise: config.PolicyDeny, Rules: []config.PolicyRule{
 		{Name: "args", Deny: `args.env == "prod" && !("sre" in principal.claims.groups)`, On: []string{"*__tool7"}},
@@ -95,6 +95,34 @@ func TestViewIsMadeInTime(t *testing.T) {
 	}
 	if best > 100*time.Millisecond && !testing.Short() { // beside other tests it measures them, too
 		t.Errorf("a view takes %v", best)
+	}
+}
+
+// A view is made once for all connections of the senders that see the same (I5).
+func TestViewsOfManyConnections(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		rules config.Policy
+		views int
+	}{
+		{"without a policy", config.Policy{}, 1},
+		{"one class", config.Policy{Otherwise: config.PolicyDeny, Rules: []config.PolicyRule{{Name: "a", Allow: `"a" in principal.claims.groups`}}}, 1},
+		{"a class for each principal", manyRules(20), 5},
+	} {
+		g := benchGateway(t, tt.rules, 50)
+		seen := make(map[*view]bool)
+		for i := range 100 {
+			req := benchRequest(t, benchIdentity(fmt.Sprint("p", i%5)), "tools/list", `{}`)
+			req.Scope = mcp.NewScope(fmt.Sprint(i), nil)
+			if _, err := g.Serve(t.Context(), req, nil); err != nil {
+				t.Fatal(err)
+			}
+			seen[g.viewFor(viewerOf(req))] = true
+			req.Scope.End()
+		}
+		if len(seen) != tt.views {
+			t.Errorf("%s: %d views of 100 connections, want %d", tt.name, len(seen), tt.views)
+		}
 	}
 }
 

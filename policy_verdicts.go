@@ -22,8 +22,9 @@ type policyItems struct {
 	since atomic.Pointer[keptItems] // the latest one
 }
 
-// itemsOf returns the items of a catalog. before is another view, from which items are taken, or nil.
-func itemsOf(c *catalog.Catalog, before *view) *policyItems {
+// itemsOf returns the items of the catalog of a view. before is another view, from which items are taken, or nil.
+func itemsOf(v, before *view) *policyItems {
+	c := v.catalog
 	if before == nil || before.items == nil {
 		before = &view{catalog: new(catalog.Catalog), items: new(policyItems)}
 	}
@@ -34,7 +35,11 @@ func itemsOf(c *catalog.Catalog, before *view) *policyItems {
 	for k := range catalog.NumKinds {
 		items.all[k] = make([]*policy.Item, 0, c.Len(k))
 		for e := range c.Entries(k) {
-			items.all[k] = append(items.all[k], before.itemLike(e))
+			it := before.itemLike(e)
+			if b, ok := v.backendOf(e); ok && b.isGate(v, e) != it.IsGate() {
+				it = v.gateOr(b, e)
+			}
+			items.all[k] = append(items.all[k], it)
 		}
 	}
 	return items
@@ -45,6 +50,14 @@ func itemsOf(c *catalog.Catalog, before *view) *policyItems {
 func (v *view) itemLike(e *catalog.Entry) *policy.Item {
 	if same, ok := v.catalog.Find(e.Kind, e.Name); ok && same.Own == e.Own && same.BackendName == e.BackendName && bytes.Equal(same.JSON(), e.JSON()) {
 		return v.items.of(same)
+	}
+	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
+}
+
+// gateOr returns the item of an entry of a backend, which may be its tool to sign in.
+func (v *view) gateOr(b *activeBackend, e *catalog.Entry) *policy.Item {
+	if b.isGate(v, e) {
+		return policy.NewGate(e.BackendName, b.srv.NamePrefix(), e.Name, e.Own, e.JSON())
 	}
 	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
 }

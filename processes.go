@@ -29,6 +29,9 @@ func (s *BackendStatus) setProcesses(p *client.ProcessStats) {
 	if p.Open > 0 {
 		s.Memory = p.Memory
 	}
+	if p.Last != (client.StartTimes{}) {
+		s.LastStart = &ProcessStart{millis(p.Last.Install), millis(p.Last.Program), millis(p.Last.Handshake)}
+	}
 }
 
 // processProblems returns what is wrong with the processes.

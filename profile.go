@@ -58,10 +58,11 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	if v.policy != nil {
-		v.items = itemsOf(v.catalog, before)
+		v.items = itemsOf(v, before)
 	}
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)
+	g.withUsers(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
 	for _, p := range catalogProfiles(v.cfg) {
 		// When it is used first: most profiles have no client most of the time, and a catalog
@@ -73,16 +74,16 @@ func (g *Gateway) derive(v, before *view) {
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{cfg: v.cfg, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
-	if v.policy != nil && part.catalog.HasFinder() {
-		part.items = itemsOf(part.catalog, v) // with the tools of the gateway
-	}
-	g.withClasses(part)
-	part.discovery = g.discoveryOf(part.catalog)
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])
 		}
 	}
+	if v.policy != nil && part.catalog.HasFinder() {
+		part.items = itemsOf(part, v) // with the tools of the gateway
+	}
+	g.withClasses(part)
+	part.discovery = g.discoveryOf(part.catalog)
 	for name, noted := range v.announcedBy {
 		if !p.Has(name) {
 			continue

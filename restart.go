@@ -42,19 +42,28 @@ func (g *Gateway) RetryBackend(ctx context.Context, name string) (BackendStatus,
 	if before.State == backend.Live || before.State.IsResting() {
 		b.Refresh()
 	}
-	return g.awaitAttempt(ctx, b, before)
+	if b.users != nil {
+		g.userLists.retry(b)
+	}
+	return g.awaitAttempt(ctx, b, func(now *activeBackend) bool {
+		if now == b {
+			return b.Offer() != before
+		}
+		return now.hasTried()
+	})
 }
 
 // RestartBackend ends the processes or sessions of a backend and reaches it anew. Further
 // calls use the new ones. Calls in progress may end within drain.timeout; those that have
 // not ended then have the outcome unknown. What the server has kept for its clients is
-// lost. RestartBackend waits for the new lists, at most 20 s.
+// lost. RestartBackend waits for the new lists, at most 20 s. If the backend is restarted once
+// more meanwhile, these are those of the latest restart.
 func (g *Gateway) RestartBackend(ctx context.Context, name string) (BackendStatus, error) {
 	b, err := g.replaceBackend(name, false) //nolint:contextcheck // backends outlive the request to restart one
 	if err != nil {
 		return BackendStatus{}, err
 	}
-	return g.awaitAttempt(ctx, b, b.Offer())
+	return g.awaitAttempt(ctx, b, (*activeBackend).hasTried)
 }
 
 // StopBackend is RestartBackend for a process, without the start: the next call starts
@@ -106,14 +115,23 @@ func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error)
 	return fresh, nil
 }
 
-// awaitAttempt waits until the backend has another offer than before.
-func (g *Gateway) awaitAttempt(ctx context.Context, b *activeBackend, before *backend.Offer) (BackendStatus, error) {
+// hasTried reports whether a new backend has tried to reach its server, or need not.
+func (b *activeBackend) hasTried() bool { return b.Renewed() || b.Offer().State.IsResting() }
+
+// awaitAttempt waits until the backend, or the one that has replaced it, has tried to reach
+// its server. A backend that is replaced fails.
+func (g *Gateway) awaitAttempt(ctx context.Context, b *activeBackend, hasTried func(*activeBackend) bool) (BackendStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	for {
 		v := g.view.Load() // before the offer: a change after it replaces the view
-		if o := b.Offer(); o != before && o.State != backend.Starting {
-			return b.status(), nil
+		tried, status := hasTried(b) && b.Offer().State != backend.Starting, b.status()
+		switch now, ok := g.view.Load().backend(b.Name()); {
+		case ok && now != b:
+			b = now
+			continue
+		case tried:
+			return status, nil
 		}
 		select {
 		case <-v.replaced:

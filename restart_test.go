@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -149,4 +150,33 @@ func TestListsAreKept(t *testing.T) {
 			t.Errorf("%s: %v: %s", file, err, text)
 		}
 	}
+}
+
+// Of two restarts at once, both return the state after the later one.
+func TestTwoRestartsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gatewaytest.ServerWithTools(true, "x")
+		answer := s.On["tools/list"]
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
+			time.Sleep(time.Second)
+			answer(x)
+		}
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		time.Sleep(time.Minute)
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 400 * time.Millisecond) // during the one before
+				b, err := h.G.RestartBackend(t.Context(), "b")
+				if err != nil || b.State != "live" || b.Tools != 1 || b.Reason != "" {
+					t.Errorf("restart %d: %+v, %v", i, b, err)
+				}
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("the restarts took %v", d)
+		}
+	})
 }

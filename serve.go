@@ -27,6 +27,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteLister(req)
+	g.noteUser(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		g.seen.note(req.Client)
 		began := time.Now()
@@ -186,6 +187,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 		return nil, err
 	}
 	g.awaitFeatureLists(ctx, req)
+	g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
 	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
@@ -197,8 +199,9 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	if ok {
 		g.noteIdentity(req)
 		g.noteLister(req)
+		g.noteUser(req)
 	}
-	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.sessionListsReady(req) {
+	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.userListsReady(req) || !g.sessionListsReady(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().at(req.Profile).listsPending(kind); wait {
@@ -220,6 +223,9 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	now := time.Now()
 	for _, b := range v.backends {
 		b.RefreshIfOld(now)
+	}
+	if g.view.Load().users != nil {
+		g.refreshUserLists(req, now)
 	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
@@ -254,6 +260,7 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	if req.Scope != nil {
 		g.initSessionLists(req)
 	}
+	g.awaitUserLists(within, req, discoverTimeout, anyBackend)
 	return g.viewFor(viewerOf(req)).discovery()
 }
 
@@ -336,6 +343,8 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		var why string
 		o := v.offered[i]
 		switch {
+		case o.Refused:
+			why = o.Reason
 		case !o.Known():
 			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
@@ -32,7 +34,8 @@ import (
 
 // signIns are the sign-ins of users at the authorization servers of backends.
 type signIns struct {
-	desk *signin.Desk
+	desk     *signin.Desk
+	idTokens *oidc.Tokens // of auth.browser, or nil
 
 	once  sync.Once // opens the vault when a backend first needs it
 	vault *vault.Vault
@@ -63,18 +66,28 @@ func (g *Gateway) newDesk(cfg *config.Config) (*signin.Desk, error) {
 			return id.Principal, true
 		}
 	}
+	if err := g.useBrowser(&c, cfg); err != nil {
+		return nil, err
+	}
 	return signin.New(c)
 }
 
 // IsSignIn reports whether [Gateway.ServeSignIn] serves a path.
-func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) }
+func (g *Gateway) IsSignIn(path string) bool { return signin.IsPage(path) || isOwnAccess(path) }
 
 // ServeSignIn serves the pages with which users sign in at the authorization servers of backends:
 // those at /signin/, /oauth/callback and /oauth/client.json. The Host is checked as for all
 // requests, and nothing of the request determines a URL.
+//
+// At /oauth/credentials it serves programs of a user with which that manages its own access, for
+// requests that may call the endpoint.
 func (g *Gateway) ServeSignIn(w http.ResponseWriter, r *http.Request) {
 	if !g.IsSignIn(r.URL.Path) {
 		http.NotFound(w, r)
+		return
+	}
+	if isOwnAccess(r.URL.Path) {
+		g.serveOwnAccess(w, r)
 		return
 	}
 	g.server.GuardHost(g.signIns.desk).ServeHTTP(w, r)
@@ -105,6 +118,9 @@ func (g *Gateway) noteSignIn(ctx context.Context, e signin.Event) {
 	b.Retry()
 	if b.Offer().Known() {
 		b.Refresh()
+	}
+	if b.users != nil {
+		g.userLists.recheck(g.ctx, e.Principal, b) //nolint:contextcheck // what it begins outlives the request
 	}
 }
 
@@ -139,7 +155,9 @@ type userCredentials struct {
 	lister atomic.Pointer[string] // the principal of shared lists: the one that signed in last, or nil
 
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
-	unlisted atomic.Pointer[unlisted]  // why the lists could not be fetched, or nil
+	unlisted sync.Map                  // by principal: *unlisted, why the lists could not be fetched
+
+	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
 
 	mu     sync.Mutex
 	closed bool
@@ -190,6 +208,34 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	return c.source, err
 }
 
+// isPerUser reports whether users have lists of their own: not with "lists: shared", and not if there
+// is one user only.
+func (c *userCredentials) isPerUser() bool {
+	return !c.isSingle && c.oauth.Lists != config.ListsShared && c.g.onlyClient == nil
+}
+
+// held returns the grant of a principal.
+func (c *userCredentials) held(ctx context.Context, principal string, age time.Duration) (grant.Held, error) {
+	source, err := c.grants()
+	if err != nil {
+		return grant.Held{}, err
+	}
+	return source.Held(ctx, principal, age)
+}
+
+// look reads the grants of principals.
+func (c *userCredentials) look(ctx context.Context, principals []string) {
+	source, err := c.grants()
+	if err == nil {
+		err = source.Look(ctx, principals)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.g.log.LogAttrs(ctx, slog.LevelWarn, "the grants of users cannot be read", slog.String("backend", c.srv.Name), slog.Any("err", err))
+	}
+}
+
+func (*userCredentials) identity(string) *mcp.Identity { return nil }
+
 // PerPrincipal reports whether there are several users.
 func (c *userCredentials) PerPrincipal() bool { return !c.isSingle }
 
@@ -212,7 +258,7 @@ func (c *userCredentials) asUser(req *mcp.Request) *mcp.Request {
 
 // For returns the access token of the user.
 func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return client.Credential{}, nil
 	}
 	source, err := c.grants()
@@ -221,10 +267,42 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	}
 	own := c.asUser(req)
 	sent, err := source.For(ctx, own)
+	if err == nil && sent.Header == nil {
+		err = c.refusedBefore(ctx, source, own)
+	}
+	if err != nil && c.isPerUser() {
+		c.noteMissing(err)
+	}
 	if !c.isSingle && c.oauth.Lists == config.ListsShared {
 		c.noteLister(req, own, err)
 	}
 	return sent, c.explain(err)
+}
+
+// noteMissing looks at the lists of a user that has lost its access.
+func (c *userCredentials) noteMissing(err error) {
+	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Principal != "" {
+		if b, ok := c.g.view.Load().backend(c.srv.Name); ok {
+			c.g.userLists.refresh(missing.Principal, b.Backend)
+		}
+	}
+}
+
+// barePause is the time between two requests without a token to a backend that has refused one. In
+// between, attempts only look whether a user has signed in, also in another process.
+const barePause = 10 * time.Minute
+
+// refusedBefore returns the *grant.Missing of a request that would be sent without a token, and was
+// refused lately.
+func (c *userCredentials) refusedBefore(ctx context.Context, source *grant.Source, own *mcp.Request) error {
+	at := c.refusedBare.Load()
+	if at == nil || time.Since(*at) >= barePause {
+		return nil
+	}
+	if !c.isSingle && own.Principal == "" {
+		return &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn}
+	}
+	return source.Check(ctx, own.Principal)
 }
 
 // noteLister has the shared lists requested as the user of a request if there is no other user, as
@@ -247,7 +325,7 @@ func (c *userCredentials) noteLister(req, own *mcp.Request, err error) {
 
 // Refused renews a token, or returns the error of a user that has to sign in.
 func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		_, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 		if r.Status != http.StatusUnauthorized || !isBearer {
 			return client.ErrRefused
@@ -258,13 +336,17 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 	if err != nil {
 		return err
 	}
+	if sent.Header == nil && r.Status == http.StatusUnauthorized && isForLists(req.Method) {
+		now := time.Now()
+		c.refusedBare.Store(&now)
+	}
 	own := c.asUser(req)
 	err = source.Refused(ctx, own, sent, r)
 	if !c.isSingle && own.Principal == "" && errors.Is(err, client.ErrRefused) && r.Status == http.StatusUnauthorized {
 		err = &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn} // the lists are those of users
 	}
 	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Reason == grant.NeedsMoreScope && isForLists(req.Method) {
-		c.unlisted.Store(&unlisted{missing, sent.Generation})
+		c.unlisted.Store(missing.Principal, &unlisted{missing, sent.Generation})
 	}
 	return c.explain(err)
 }
@@ -280,27 +362,26 @@ func (c *userCredentials) explain(err error) error {
 	if !ok {
 		return err
 	}
-	how := fmt.Sprintf("%v: in a terminal, run signalbox login %s", missing, c.srv.Name)
-	switch {
-	case !c.isSingle && missing.Principal == "" && c.oauth.Lists != config.ListsShared:
-		how = "it lists its tools only for users that are signed in: " + c.listsCure()
-	case c.g.signIns.desk.HasPages():
+	var why error = missing
+	if c.isPerUser() && missing.Principal == "" {
+		why = errListsPerUser
+	}
+	how := fmt.Sprintf("%v: in a terminal, run signalbox login %s", why, c.srv.Name)
+	if c.g.signIns.desk.HasPages() {
 		tool := c.srv.NamePrefix() + gateName
 		if b, ok := c.g.view.Load().backend(c.srv.Name); ok && b.Offer().Known() {
 			tool = "one of its tools"
 		}
-		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", missing, tool, c.srv.Name)
+		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", why, tool, c.srv.Name)
 	}
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
 }
 
-// listsCure returns what the operator does about a server that lists nothing without access.
-func (c *userCredentials) listsCure() string {
-	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", c.srv.Name)
-}
+// errListsPerUser is why a backend has no lists for everybody.
+var errListsPerUser = errors.New("it lists its tools only for users that are signed in, for each its own")
 
 func (c *userCredentials) status() *OAuthStatus {
-	if c.isOptional && !c.asked.Load() {
+	if c.isUnasked() {
 		return nil
 	}
 	s := oauthStatusOf(c.oauth)
@@ -321,7 +402,7 @@ func (c *userCredentials) status() *OAuthStatus {
 	return s
 }
 
-func (c *userCredentials) retry() {}
+func (c *userCredentials) retry() { c.refusedBare.Store(nil) }
 
 func (c *userCredentials) close() {
 	c.mu.Lock()
@@ -339,7 +420,7 @@ func (a admitted) isUsers() bool {
 	if !ok {
 		return false
 	}
-	_, ok = b.access.(*userCredentials)
+	_, ok = b.access.(signsIn)
 	return ok
 }
 
@@ -358,9 +439,9 @@ func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field,
 // resumed, and for the tool to sign in.
 func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := item.backendOf(item.entry)
-	var users *userCredentials
+	var users signsIn
 	if ok {
-		users, ok = b.access.(*userCredentials)
+		users, ok = b.access.(signsIn)
 	}
 	if !ok {
 		return item.forward(ctx, field, req, caller)
@@ -390,14 +471,11 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 			return again(ctx, req, caller)
 		}
 	}
-	source, err := users.grants()
+	h, err := users.dialog()
 	if err != nil {
 		return b, nil, err
 	}
-	h := signin.Handler{
-		Next: mcp.HandlerFunc(next), Desk: g.signIns.desk, Source: source, Backend: b.Name(),
-		IsSingle: users.isSingle, Wait: users.oauth.Wait, Rounds: item.cfg.Limits.Rounds,
-	}
+	h.Next, h.Desk, h.Backend, h.Rounds = mcp.HandlerFunc(next), g.signIns.desk, b.Name(), item.cfg.Limits.Rounds
 	res, err = h.Serve(ctx, req, caller)
 	return b, res, err
 }
@@ -408,14 +486,14 @@ const gateName = "sign_in"
 
 // needsGate reports whether a backend is offered as the tool to sign in.
 func (b *activeBackend) needsGate(o *backend.Offer) bool {
-	users, ok := b.access.(*userCredentials)
-	return ok && !o.Known() && o.Code == code.AuthSignIn && users.g.signIns.desk.HasPages()
+	users, ok := b.access.(signsIn)
+	return ok && !o.Known() && (o.Refused || o.Code == code.AuthSignIn) && users.hasPages()
 }
 
 // remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
 func (b *activeBackend) remainingSignIn(o *backend.Offer, now time.Time) time.Duration {
 	users, ok := b.access.(*userCredentials)
-	if !ok || !b.needsGate(o) || !users.isSingle && users.oauth.Lists != config.ListsShared {
+	if !ok || !b.needsGate(o) || users.isPerUser() {
 		return 0
 	}
 	at := users.signedIn.Load()
@@ -434,9 +512,11 @@ func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	return i >= 0 && b.needsGate(v.offered[i])
 }
 
-// gateInput returns what the catalog has of a backend at which a user has to sign in first.
+// gateInput returns what the catalog has of a backend at which a user has to sign in first. It may
+// come to offer anything. Its rules are about its own tools, and so do not hide this one.
 func (b *activeBackend) gateInput(in catalog.Backend) catalog.Backend {
-	in.State = catalog.Live
+	in.State, in.IsPartial = catalog.Stale, true
+	in.Rules = catalog.Rules{Prefix: in.Rules.Prefix}
 	in.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
 	tool, err := json.Marshal(map[string]any{
 		"name": gateName, "title": "Sign in to " + b.Name(),
@@ -458,17 +538,23 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 		return nil, err
 	}
 	own := c.asUser(req)
-	if err := c.mustSignIn(ctx, source, own); err != nil {
-		return nil, c.explain(err)
+	mustSignIn := func() error {
+		if err := c.mustSignIn(ctx, source, own); err != nil {
+			return c.explain(err)
+		}
+		return nil
 	}
-	if !c.isSingle && c.oauth.Lists != config.ListsShared {
-		return signedIn(req, b, " Its tools cannot be listed, because it lists them only for users that are signed in. For the operator of the gateway: "+c.listsCure()+".")
+	if err := mustSignIn(); err != nil {
+		return nil, err
+	}
+	if c.isPerUser() {
+		return c.g.gateOfUser(ctx, req, b, mustSignIn)
 	}
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.awaitLists(ctx, b, source, own); err != nil {
-		return nil, c.explain(err)
+	if err := c.g.awaitLists(ctx, b, mustSignIn); err != nil {
+		return nil, err
 	}
 	return signedIn(req, b, "")
 }
@@ -479,8 +565,9 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 	if err := source.Check(ctx, req.Principal); err != nil {
 		return err
 	}
-	u := c.unlisted.Load()
-	if u == nil || u.missing.Principal != req.Principal {
+	kept, _ := c.unlisted.Load(req.Principal)
+	u, ok := kept.(*unlisted)
+	if !ok {
 		return nil
 	}
 	if now, err := source.For(ctx, req); err != nil || now.Generation != u.generation {
@@ -492,19 +579,19 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is a
-// *grant.Missing if the backend does not accept the access of the user for them.
-func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, source *grant.Source, req *mcp.Request) error {
+// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// mustSignIn, for a user whose access the backend does not accept for them.
+func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()
 	for {
-		v := c.g.view.Load()
+		v := g.view.Load()
 		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
 		if i < 0 || !b.needsGate(v.offered[i]) {
 			return nil
 		}
-		if err := c.mustSignIn(ctx, source, req); err != nil {
+		if err := mustSignIn(); err != nil {
 			return err
 		}
 		select {
@@ -513,6 +600,23 @@ func (c *userCredentials) awaitLists(ctx context.Context, b *activeBackend, sour
 			return nil
 		}
 	}
+}
+
+// gateOfUser serves the tool to sign in for a user that has signed in, after it has waited for the
+// lists of that user.
+func (g *Gateway) gateOfUser(ctx context.Context, req *mcp.Request, b *activeBackend, mustSignIn func() error) (*mcp.Result, error) {
+	g.userLists.recheck(ctx, req.Principal, b)
+	g.awaitUserLists(ctx, req, listsAfterSignIn, func(other *activeBackend) bool { return other.Backend == b.Backend })
+	if err := mustSignIn(); err != nil {
+		return nil, err
+	}
+	switch o := g.userLists.offerOf(b, viewerOf(req)); {
+	case o == nil:
+		return signedIn(req, b, " It has not listed its tools yet.")
+	case !o.Known():
+		return signedIn(req, b, " Its tools are not known: "+o.Reason+".")
+	}
+	return signedIn(req, b, "")
 }
 
 // signedIn returns the result of the tool to sign in, with more text.
@@ -554,7 +658,7 @@ func (v *view) hidesGate(b *activeBackend) bool {
 	if v.class == nil || len(tools) == 0 {
 		return v.class != nil
 	}
-	gate := policy.NewItem(policy.Tool, b.Name(), b.srv.NamePrefix()+gateName, gateName, tools[0])
+	gate := policy.NewGate(b.Name(), b.srv.NamePrefix(), b.srv.NamePrefix()+gateName, gateName, tools[0])
 	verdict := v.policy.List(v.class.subject, gate)
 	return verdict.Hidden()
 }

@@ -261,15 +261,59 @@ func operatorRequest(t *testing.T, path string) *http.Request {
 	return r
 }
 
-// A call that the policy refuses asks for no sign-in, and no backend (N12).
+// A call that the policy or a quota refuses asks for no sign-in, and no backend (N12).
 func TestNoSignInForWhatIsRefused(t *testing.T) {
 	p := newSignInPeers(t)
-	g := p.open(withTokens + `, "policy": {"otherwise": "deny", "rules": [{"name": "ann", "allow": "principal.name == 'ann'"}]}`)
+	g := p.open(withTokens + `, "policy": {"otherwise": "deny", "rules": [{"name": "ann", "allow": "principal.name == 'ann'"}, {"name": "not-one", "deny": "has(args.a) && args.a == 1"}]},
+		"quotas": [{"per": "principal", "calls": "2/1h"}]`)
 	retried(t, g.Gateway, "down")
-	if res := g.call("canary-token-of-t_bob", "tools/call", "crm__sign_in", withURL, ""); strings.Contains(res, "/signin/") || strings.Contains(res, "input_required") || strings.Contains(g.log.String(), "signin_begun") {
-		t.Errorf("bob: %s", res)
+	const ann, bob = "canary-token-of-t_ann", "canary-token-of-t_bob"
+	for _, tt := range []struct{ name, token, more, want string }{
+		{"a hidden tool", bob, "", "unknown tool"},
+		{"refused arguments", ann, `,"arguments":{"a":1}`, "policy not-one does not allow these arguments"},
+	} {
+		if res := g.call(tt.token, "tools/call", "crm__sign_in", withURL, tt.more); !strings.Contains(res, tt.want) || strings.Contains(res, "/signin/") || strings.Contains(res, "input_required") {
+			t.Errorf("%s: %s", tt.name, res)
+		}
 	}
-	g.begun("canary-token-of-t_ann")
+	if n := metricOf(t, g, "signalbox_pending_sign_ins"); n != "" && n != "0" {
+		t.Errorf("%s sign-ins have begun", n)
+	}
+	g.begun(ann)
+	g.begun(ann)
+	if res := g.call(ann, "tools/call", "crm__sign_in", withURL, ""); !strings.Contains(res, "quotas[0]") || strings.Contains(res, "/signin/") {
+		t.Errorf("over the quota: %s", res)
+	}
+}
+
+// metricOf returns the value of a metric.
+func metricOf(t *testing.T, g *signInGateway, name string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	g.Operations().ServeHTTP(w, operatorRequest(t, "/metrics"))
+	_, rest, _ := strings.Cut(w.Body.String(), "\n"+name+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
+
+// With two browsers of one user, the response counts in the one that was the last to begin
+// (identity attack 22).
+func TestSignInOfTheLatestBrowser(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(keyed)
+	retried(t, g.Gateway, "down")
+	page, _ := g.begun("")
+	first, last := newBrowser(t), newBrowser(t)
+	_, callback := first.start(page, g.edge.URL)
+	if _, other := last.start(page, g.edge.URL); other != callback {
+		t.Fatalf("another authorization request: %s and %s", callback, other)
+	}
+	if status, _, _ := first.get(callback); status != 400 || p.issued.Load() != 0 {
+		t.Errorf("the first browser: status %d, %d tokens", status, p.issued.Load())
+	}
+	if status, _, _ := last.get(callback); status != 200 || p.issued.Load() != 1 {
+		t.Errorf("the last browser: status %d, %d tokens", status, p.issued.Load())
+	}
 }
 
 // A client that agrees without opening the page is asked again, as often as limits.rounds allows,

@@ -4,6 +4,7 @@
 package signalbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type signInPeers struct {
 	registered, asked, issued atomic.Int64
 	response                  atomic.Pointer[func(url.Values)] // changes the authorization response
 	foreign                   atomic.Pointer[string]           // an Authorization header that is not the user's
+	redirect                  atomic.Pointer[string]           // the redirect URI of the last token
 	revoked                   atomic.Bool
 	folder                    string            // of the states of the gateways
 	codes                     map[string]string // the principal's choice, by code
@@ -80,6 +82,8 @@ func newSignInPeers(t *testing.T) *signInPeers {
 			return
 		}
 		p.issued.Add(1)
+		redirect := r.FormValue("redirect_uri")
+		p.redirect.Store(&redirect)
 		write(w, 200, map[string]any{"access_token": userToken, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "canary-refresh-token"})
 	})
 	p.issuer = httptest.NewServer(as)
@@ -134,7 +138,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 			g.ServeSignIn(w, r)
 			return
 		}
-		g.ServeHTTP(w, r.WithContext(signalbox.WithProfile(r.Context(), strings.TrimPrefix(r.URL.Path, "/mcp/"))))
+		g.ServeHTTP(w, r.WithContext(signalbox.WithProfile(r.Context(), strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/mcp"), "/"))))
 	}))
 	log := newSyncBuffer()
 	g, err = signalbox.New(*cfg, signalbox.Options{
@@ -162,24 +166,9 @@ const keyed = `}}, "credentials": {"keys": ["a key of thirty-two characters or m
 // call sends a modern request, and returns the response.
 func (g *signInGateway) call(token, method, name, caps, more string) string {
 	g.t.Helper()
-	field := "name"
-	if method == "resources/read" {
-		field = "uri"
-	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%q:%q%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`,
-		method, field, name, more, caps)
-	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, g.edge.URL+"/mcp/"+g.at, strings.NewReader(body))
+	req, err := g.request(g.t.Context(), token, method, name, caps, more)
 	if err != nil {
 		g.t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
-	} {
-		req.Header.Set(name, value)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -191,6 +180,30 @@ func (g *signInGateway) call(token, method, name, caps, more string) string {
 		g.t.Fatal(err)
 	}
 	return string(text)
+}
+
+// request returns a modern request.
+func (g *signInGateway) request(ctx context.Context, token, method, name, caps, more string) (*http.Request, error) {
+	field := "name"
+	if method == "resources/read" {
+		field = "uri"
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%q:%q%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`,
+		method, field, name, more, caps)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.edge.URL+"/mcp/"+g.at, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		req.Header.Set(name, value)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, nil
 }
 
 const withURL = `{"elicitation":{"url":{}}}`

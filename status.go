@@ -98,12 +98,26 @@ type BackendStatus struct {
 	Starts    int   `json:"startsLastHour,omitzero"`
 	Memory    int64 `json:"memoryBytes,omitzero"`
 
+	// LastStart is where the time of the latest start of a process went.
+	LastStart *ProcessStart `json:"lastStart,omitempty"`
+
 	// OAuth is how access tokens for it are obtained, or nil.
 	OAuth *OAuthStatus `json:"oauth,omitempty"`
+
+	// Users is about the lists of its users, if it lists only for those that are signed in, for
+	// each its own. The state is then the best one of theirs, and no items of it are counted.
+	Users *UserListsStatus `json:"users,omitempty"`
 
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
+}
+
+// ProcessStart are parts of the time that a process took to be ready, in milliseconds.
+type ProcessStart struct {
+	Install   float64 `json:"installMs,omitzero"` // a package manager such as npx, until it began the server's own program; on Linux
+	Program   float64 `json:"programMs"`          // from then until its first output
+	Handshake float64 `json:"handshakeMs"`        // from then until it was ready
 }
 
 // ItemCounts are numbers of items.
@@ -226,6 +240,9 @@ func (b *activeBackend) status() BackendStatus {
 	}
 	if o.State == backend.Starting {
 		s.Reason = b.startingReason()
+	}
+	if b.listsPerUser(o) {
+		b.users.describe(&s, b)
 	}
 	if b.client != nil {
 		s.OtherOutput = b.client.OtherOutput()

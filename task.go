@@ -351,8 +351,14 @@ func (b *activeBackend) scopeOf(scope *mcp.Scope, owner string) *mcp.Scope {
 			own.scope.Value(sessionListsKey{}, func() any { return o })
 		}
 		own.scope.OnYield(scope.Yield)
-		if !scope.OnEnd(own.scope.End) {
+		end := func() {
+			if scope.IsAbandoned() {
+				own.scope.Abandon()
+			}
 			own.scope.End()
+		}
+		if !scope.OnEnd(end) {
+			end()
 		}
 	})
 	return own.scope

@@ -31,6 +31,8 @@ type view struct {
 	classes *classViews  // likewise
 	class   *classView   // if this is the view of a class
 
+	users *userViews // nil if each backend lists for anybody, and in the view of a user
+
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	profiles  map[string]func() *view     // return the parts of the view that profiles select
 	replaced  chan struct{}               // closed when another view is in use
@@ -50,7 +52,7 @@ type notices = [catalog.NumKinds]uint64
 // backendOf returns the backend of an entry. An entry from a slightly older catalog may
 // be of a backend that has moved or was removed.
 func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
-	if i := entry.Backend; i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
+	if i := entry.Backend; i >= 0 && i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
 		return v.backends[i], true
 	}
 	return v.backend(entry.BackendName)
@@ -194,9 +196,19 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
-		Private:      v.policy != nil,
+		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     policyPatterns(v.cfg),
 	}
+}
+
+// hasUsers reports whether a backend lists only for users that are signed in.
+func (v *view) hasUsers(offers []*backend.Offer) bool {
+	for i, b := range v.backends {
+		if b.listsPerUser(offers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // input returns an offer with the operator's rules for it.
@@ -288,6 +300,9 @@ func (g *Gateway) swapCatalog() bool {
 		return false
 	}
 	close(old.replaced)
+	if !slices.Equal(old.users.backends(), next.users.backends()) {
+		g.userLists.look()
+	}
 	g.metrics.KeepTools(next.offersTool)
 	g.logProblems(old.catalog, next.catalog)
 	return old.version().diff(next.version()) != 0

@@ -143,6 +143,11 @@ type Command struct {
 	// it has started. One that uses more is killed. Zero is no limit. The limit applies
 	// where [MeasuresMemory] reports true.
 	Memory int64
+
+	// Direct starts the program of an npm package without npx, where npx has installed it
+	// and would do nothing else. A process that ends without output is started by npx the
+	// next time.
+	Direct bool
 }
 
 func (c Config) setup() *call.Setup { return call.NewSetup(c.below()) }

@@ -95,6 +95,10 @@ func (d *detection) concerns(req *mcp.Request) bool {
 func (c *Client) detect(ctx context.Context, of *mcp.Request, det *detection) {
 	began := time.Now()
 	p, err := c.link.detect(ctx, of)
+	var opening call.Opening
+	if err == nil {
+		opening = openingOf(p, began)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(det.done)
@@ -102,7 +106,7 @@ func (c *Client) detect(ctx context.Context, of *mcp.Request, det *detection) {
 	det.err = err
 	if err == nil {
 		c.useLocked(p)
-		c.cur.opening = openingOf(p, began)
+		c.cur.opening = opening
 	}
 }
 
@@ -111,11 +115,9 @@ func (c *Client) detect(ctx context.Context, of *mcp.Request, det *detection) {
 func openingOf(p protocol, began time.Time) call.Opening {
 	o := call.Opening{Responded: began, Ready: time.Now()}
 	switch p := p.(type) {
-	case interface {
-		Process() (start, responded time.Time)
-	}:
-		if start, responded := p.Process(); !start.IsZero() {
-			o.Start, o.Responded = start, responded
+	case interface{ Opening() (call.Opening, bool) }:
+		if of, ok := p.Opening(); ok {
+			o = of
 		}
 	case interface{ HasPipes() bool }:
 		if p.HasPipes() {

@@ -60,6 +60,8 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) End(string) { s.Close() }
 
+func (s stream) Hurry() {}
+
 func (s stream) ExitReason(call.ClientCount) (text, reason string) {
 	return "it closed the connection", code.TalkExited
 }

@@ -5,6 +5,7 @@ package client
 
 import (
 	"os"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/process"
 )
@@ -15,6 +16,34 @@ type ProcessStats struct {
 	Open    int   // that run
 	Started int   // that were started within the last hour
 	Memory  int64 // their resident memory in bytes; -1 if it cannot be measured on this system
+
+	// Last is where the time of the latest start went. It is zero before the first process
+	// was ready.
+	Last StartTimes
+}
+
+// StartTimes are parts of the time that a process took to be ready.
+type StartTimes struct {
+	// Install is the time of a package manager, such as npx, until it began the server's own
+	// program. It is zero for another program, or if it is not known, which it is on Linux.
+	Install time.Duration
+
+	Program   time.Duration // from then until the first output
+	Handshake time.Duration // from then until the process was ready
+}
+
+// startTimes returns the times of the latest start.
+func (c *Client) startTimes() StartTimes {
+	o := c.setup.Opened.Load()
+	if o == nil || o.Responded.IsZero() {
+		return StartTimes{}
+	}
+	t := StartTimes{Handshake: max(0, o.Ready.Sub(o.Responded))}
+	if !o.Began.IsZero() {
+		t.Install = min(o.Began.Sub(o.Start), o.Responded.Sub(o.Start))
+	}
+	t.Program = o.Responded.Sub(o.Start) - t.Install
+	return t
 }
 
 // MeasureProcesses returns the figures of each client, all of the same moment. It takes
@@ -28,7 +57,7 @@ func MeasureProcesses(clients []*Client) []ProcessStats {
 		}
 		f := c.pipes.launcher.Figures()
 		s := &stats[i]
-		s.Open, s.Started = len(f.Groups), f.Started
+		s.Open, s.Started, s.Last = len(f.Groups), f.Started, c.startTimes()
 		if !process.MeasuresMemory {
 			s.Memory = -1
 			continue

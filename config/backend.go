@@ -66,6 +66,9 @@ type Backend struct {
 	// Memory is how much memory each process may use, together with what it has started,
 	// in bytes. Zero and negative are no limit.
 	Memory int64 `json:"memory"`
+
+	// Launch is how a server of npx is started: "runner" or "direct"; "" means "runner".
+	Launch string `json:"launch"`
 	// Era is auto, legacy, modern, or a revision of the protocol, which replaces
 	// probing. Empty means auto.
 	Era string `json:"era"`

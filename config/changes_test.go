@@ -28,7 +28,7 @@ func parsed(t *testing.T, text string) *Config {
 func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
-		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "era": `"legacy"`,
+		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "launch": `"direct"`, "era": `"legacy"`,
 		"oauth": `{}`, "headersHelper": `{"command": ["y"]}`,
 	}
 	file := filepath.Join(t.TempDir(), "empty.env")
@@ -58,7 +58,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 			t.Errorf("%q: %q", k.name, got)
 		}
 	}
-	if want := []string{"type", "command", "args", "env", "cwd", "url", "headers", "oauth", "headersHelper"}; !cmp.Equal(runs, want) {
+	if want := []string{"type", "command", "args", "env", "cwd", "url", "headers", "oauth", "headersHelper", "launch"}; !cmp.Equal(runs, want) {
 		t.Errorf("what runs something new: %q, want %q", runs, want)
 	}
 }

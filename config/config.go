@@ -146,6 +146,8 @@ type Auth struct {
 	Certificates *Certificates `json:"certificates"`
 	// Proxy is a proxy that identifies callers by plain headers, or nil.
 	Proxy *AuthProxy `json:"proxy"`
+	// Browser is how the pages of the gateway identify their user, or nil.
+	Browser *Browser `json:"browser"`
 }
 
 // IsZero reports whether there is no authentication.

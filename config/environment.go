@@ -31,7 +31,16 @@ func (r *reader) noteEnvironment(c *Config) {
 			r.noteProgram(s)
 			r.noteArgs(s)
 			r.noteEnvFile(c, s)
+			r.noteMemory(s, runtime.GOOS)
 		}
+	}
+}
+
+// noteMemory adds a note on a limit that a system does not hold.
+func (r *reader) noteMemory(s *Backend, system string) {
+	if s.Memory > 0 && system == "windows" {
+		p := place{}.key(serversKey).key(s.Name).key("memory")
+		r.note(p, "limit the memory of the gateway and all that it starts by a container or a job", "%q has no effect on Windows, where the memory of processes is not measured", p.name)
 	}
 }
 

@@ -40,6 +40,7 @@ func rightValues() map[string][]string {
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
 		"hide, first":                       {`"hide"`, `"first"`},
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
+		"runner, direct":                    {`"runner"`, `"direct"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
 		"principal, all":                    {`"principal"`, `"all"`},
@@ -103,6 +104,9 @@ func special() map[string][]string {
 		"auth.proxy.groups":                   {`"X-Forwarded-Groups"`},
 		"auth.issuers[].introspect":           {`{"clientId": "x", "clientSecret": "y"}`},
 		"auth.issuers[].introspect.clientKey": nil, // must be a key
+		"auth.browser":                        nil, // requires an issuer
+		"auth.browser.issuer":                 {`"x"`},
+		"auth.browser.clientKey":              nil, // must be a key
 
 		"policy.rules[].name":  {`"x"`, `"a.b_c-1"`},
 		"policy.rules[].allow": {`"true"`, `"args.x == 1"`},
@@ -111,13 +115,16 @@ func special() map[string][]string {
 		"policy.rules[].when":  {`"item.kind == 'tool'"`},
 		"policy.rules[].on":    {`["*"]`, `["a__*", "file:///x*"]`},
 
-		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
-		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
-		"mcpServers.NAME.oauth":                 {`{}`},
-		"mcpServers.NAME.oauth.issuer":          {`"https://x"`, `"http://127.0.0.1:1/a"`},
-		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
-		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
-		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
+		"mcpServers.NAME.headersHelper":                       {`{"command": ["x"]}`},
+		"mcpServers.NAME.headersHelper.command":               {`["x"]`, `["x", "y"]`},
+		"mcpServers.NAME.oauth":                               {`{}`},
+		"mcpServers.NAME.oauth.issuer":                        {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey":                     nil, // must be a key
+		"mcpServers.NAME.oauth.assertion":                     nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.authorizationServer":           {`{"clientId": "x"}`},
+		"mcpServers.NAME.oauth.authorizationServer.issuer":    {`"https://x"`},
+		"mcpServers.NAME.oauth.authorizationServer.clientKey": nil, // must be a key
+		"mcpServers.NAME.oauth.resource":                      {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
 	}
 }
 
@@ -147,6 +154,9 @@ func document(path, value string) string {
 		}
 		if helper, ok := strings.CutPrefix(key, "headersHelper."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": ["x"], %q: %s}}}}`, helper, value)
+		}
+		if key == "oauth.idToken" || key == "oauth.authorizationServer" || strings.HasPrefix(key, "oauth.authorizationServer.") {
+			return idJAGDocument(strings.TrimPrefix(key, "oauth."), value)
 		}
 		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
@@ -183,6 +193,14 @@ func document(path, value string) string {
 			}
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"proxy": {%s%q: %s}}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.browser."):
+		key, beside := strings.TrimPrefix(path, "auth.browser."), ""
+		for name, value := range map[string]string{"issuer": `"x"`, "clientId": `"x"`} {
+			if name != key {
+				beside += fmt.Sprintf("%q: %s, ", name, value)
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{"name": "x", "issuer": "https://x"}], "browser": {%s%q: %s}}}`, beside, key, value)
 	case strings.HasPrefix(path, "auth.issuers[].introspect."):
 		key := strings.TrimPrefix(path, "auth.issuers[].introspect.")
 		beside := `"clientId": "x"`
@@ -217,6 +235,23 @@ func document(path, value string) string {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
 	}
 	return fmt.Sprintf(`{"mcpServers": {}, %q: %s}`, path, value)
+}
+
+// idJAGDocument is document for a key of the grant idJag.
+func idJAGDocument(path, value string) string {
+	key, below, isBelow := strings.Cut(path, ".")
+	if isBelow {
+		beside := `"clientId": "x", `
+		if below == "clientId" {
+			beside = ""
+		}
+		value = fmt.Sprintf(`{%s%q: %s}`, beside, below, value)
+	}
+	beside := `"authorizationServer": {"clientId": "x"}`
+	if key == "authorizationServer" {
+		beside = `"idToken": "x"`
+	}
+	return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://127.0.0.1", "oauth": {"as": "gateway", "grant": "idJag", "issuer": "https://x", "clientId": "x", %s, %q: %s}}}}`, beside, key, value)
 }
 
 func allRows() []row { return object(configKeys(), nil).rows("") }

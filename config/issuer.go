@@ -43,12 +43,12 @@ type Issuer struct {
 	Skew time.Duration `json:"skew"`
 	// Header is the header with the token: Authorization, or one that an access proxy adds.
 	Header string `json:"header"`
-	// Keys is a file with the keys of the issuer, a JSON Web Key Set. If empty, they are
-	// discovered.
+	// Keys is a file with the keys of the issuer, a JSON Web Key Set, or the URL of one. If
+	// empty, they are discovered.
 	Keys string `json:"keys"`
 	// Introspect is how the issuer is asked about tokens that are not JWTs, or nil.
 	Introspect *Introspect `json:"introspect"`
-	// KeySet is the content of that file, Keys.
+	// KeySet is the content of the file, Keys.
 	KeySet []byte `json:"-"`
 }
 
@@ -70,7 +70,8 @@ func issuerKeys() []key {
 		{"skew", duration(), "30s", "How far the clocks of the issuer and of this machine may differ. A token is accepted for that long after its expiry."},
 		// The header of an access proxy is signed, and so needs no trust in addresses.
 		{"header", text(), "Authorization", "The header with the token. Any other than Authorization is one that an access proxy adds, such as Cf-Access-Jwt-Assertion, and has the token alone."},
-		{"keys", pathname(), "", "A file with the keys of the issuer, as a JSON Web Key Set, relative to the folder of the config. Nothing is fetched from the issuer then."},
+		// A URL for access proxies, which have keys and no metadata.
+		{"keys", fileOrURL(), "", "The keys of the issuer, as a JSON Web Key Set: an https URL, which is fetched again as discovered keys are, or a file, relative to the folder of the config. Nothing else is fetched from the issuer then."},
 		// A pointer: without it, such tokens are refused, and the issuer is never asked.
 		{"introspect", optional(object(introspectKeys(), nil)), "", "The gateway's client at the issuer, to ask it about tokens that are not JWTs (RFC 7662). One issuer can have it."},
 	}
@@ -88,7 +89,7 @@ func issuerEntry() form {
 		entry(r, n, p, into)
 		issuer := into.Addr().Interface().(*Issuer)
 		at := p.key("keys")
-		if issuer.Keys == "" || r.has(at) {
+		if issuer.Keys == "" || issuer.KeysURL() != "" || r.has(at) {
 			return
 		}
 		raw, problem := readKeySet(issuer.Keys)
@@ -98,6 +99,31 @@ func issuerEntry() form {
 		issuer.KeySet = raw
 	}
 	return f
+}
+
+// KeysURL returns the URL of the keys, or "" if they are in a file or discovered.
+func (s *Issuer) KeysURL() string {
+	if isURL(s.Keys) {
+		return s.Keys
+	}
+	return ""
+}
+
+// isURL reports whether text is meant as a URL, and not as the path of a file.
+func isURL(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	return ok && !strings.ContainsAny(scheme, `/\.`)
+}
+
+// fileOrURL is an expanded string that is a URL, or else the path of a file.
+func fileOrURL() form {
+	return textAs(func(r *reader, text string, p place) string {
+		value := r.expand(text, p, false)
+		if text == "" || r.formOnly || isURL(value) {
+			return value
+		}
+		return r.resolve(value, p)
+	})
 }
 
 // readKeySet reads a file with keys, or reports what is wrong with it.
@@ -199,7 +225,18 @@ func checkIssuer(s *Issuer, before []Issuer, list, p place, r *reader) {
 	checkScopes(s, p, r)
 	checkSkew(s, p.key("skew"), r)
 	checkHeader(s, p.key("header"), r)
-	if at := p.key("keys"); s.KeySet != nil && !r.has(at) {
+	checkIssuerKeys(s, p.key("keys"), r)
+}
+
+// checkIssuerKeys checks the URL of the keys, or what was read from their file.
+func checkIssuerKeys(s *Issuer, at place, r *reader) {
+	switch u, err := url.Parse(s.KeysURL()); {
+	case r.has(at):
+	case s.KeysURL() != "" && (err != nil || u.Host == "" || u.User != nil || strings.Contains(s.Keys, "#")):
+		r.report(at, "such as https://id.example.com/keys", "%q is not a URL without credentials and fragment", at.name)
+	case s.KeysURL() != "" && !isSecureURL(s.Keys):
+		r.report(at, "http is for this machine only", "%q must begin with https://", at.name)
+	case s.KeySet != nil:
 		if problem := keySetProblem(s.KeySet); problem != "" {
 			r.report(at, "", "the file with keys %s: %s", s.Keys, problem)
 		}

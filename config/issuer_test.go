@@ -68,6 +68,10 @@ func TestIssuerProblems(t *testing.T) {
 		{"keys: text", issuerFile(`, keys: text.json`), "auth.issuers[0].keys", "not a JSON Web Key Set"},
 		{"keys: private", issuerFile(`, keys: private.json`), "auth.issuers[0].keys", "keys[0] is private"},
 		{"keys: symmetric", issuerFile(`, keys: symmetric.json`), "auth.issuers[0].keys", "keys[0] is private"},
+		{"keys: http URL", issuerFile(`, keys: "http://id.example.com/keys"`), "auth.issuers[0].keys", "must begin with https://"},
+		{"keys: another URL", issuerFile(`, keys: "file:///keys.json"`), "auth.issuers[0].keys", "is not a URL"},
+		{"keys: URL with credentials", issuerFile(`, keys: "https://hunter2@id.example.com/keys"`), "auth.issuers[0].keys", "is not a URL"},
+		{"keys: URL with a fragment", issuerFile(`, keys: "https://id.example.com/keys#"`), "auth.issuers[0].keys", "is not a URL"},
 		{"two with one name", issuerFile(`}, {name: corp, issuer: "https://other.example"`), "auth.issuers[1].name", "have the same name"},
 		{"one twice", issuerFile(`}, {name: other, issuer: "https://id.example.com"`), "auth.issuers[1].issuer", "are one issuer"},
 		// identity attack 7: no token of the configuration has the principal of another sender.
@@ -108,6 +112,21 @@ func TestIssuerDefaults(t *testing.T) {
 	}
 	if c.Auth.Issuers[0].Principal != "" {
 		t.Error("the defaults changed the Config itself")
+	}
+}
+
+// Keys are at a URL, or in a file relative to that of the configuration.
+func TestIssuerKeysAtURL(t *testing.T) {
+	env := func(name string) (string, bool) { return "team.example.com", name == "TEAM" }
+	c, err := Parse("x.yaml", []byte(issuerFile(`, keys: "https://${TEAM}/certs?x=1"`)), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Auth.Issuers[0]; s.KeysURL() != "https://team.example.com/certs?x=1" || s.KeySet != nil {
+		t.Errorf("got %q, %q", s.KeysURL(), s.KeySet)
+	}
+	if s := (Issuer{Keys: "/etc/keys:/x.json"}); s.KeysURL() != "" {
+		t.Errorf("a path is the URL %q", s.KeysURL())
 	}
 }
 

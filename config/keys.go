@@ -76,6 +76,7 @@ func authKeys() []key {
 		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
 		{"certificates", optional(object(certificatesKeys(), nil)), "", "How client certificates identify callers. It requires \"tls.clientCAs\"."},
 		{"proxy", optional(object(proxyKeys(), nil)), "", "A proxy that identifies callers by plain headers, which count from its own addresses only."},
+		{"browser", optional(object(browserKeys(), nil)), "", "The gateway's client at one of the issuers, with which the pages to sign in identify their user (OpenID Connect). Without it, users enter the token of their client there."},
 	}
 }
 
@@ -222,7 +223,9 @@ func serverKeys() []key {
 		// its own cannot be repeated, so without the key such a process is kept.
 		{"idle", duration(), "", "How long a process may serve no client before it is ended. Its lists stay offered, and the next call starts it. The default is 10m. Unless the key is set, a process in which a client has made calls is ended only with the session of that client. With it, such a process is ended as well, and what it has kept for the client is lost. A process with a running task or a subscription is never ended. none keeps all processes."},
 		// A server that leaks would take the memory of all others.
-		{"memory", size(), "", "How much resident memory a process may use, together with what it has started, such as 512MiB. It is measured every 5 seconds, on Linux only. A process that uses more is killed; the outcome of its calls is unknown."},
+		{"memory", size(), "", "How much resident memory a process may use, together with what it has started, such as 512MiB. It is measured every 5 seconds, but not on Windows. A process that uses more is killed; the outcome of its calls is unknown."},
+		// npx takes longer to start, and more memory, than many of the servers that it starts.
+		{"launch", oneOf("runner", "direct"), "", "How a server of npx is started: by npx (runner, the default), or by node itself (direct), which takes less time and memory. The latter needs a package with an exact version that npx has installed before, and no options but -y; otherwise npx is used."},
 		// For servers that respond misleadingly when their revision is probed.
 		{"era", oneOf(eras()...), "auto", "The protocol era or revision of the server, instead of probing: legacy (initialize and sessions), modern (without), or one revision."},
 	}

@@ -40,6 +40,12 @@ type OAuth struct {
 	// Assertion is the file with the assertion of the grant jwtBearer.
 	Assertion string `json:"assertion"`
 
+	// AuthorizationServer is that of the server, for the grant idJag, with which Issuer is the
+	// identity provider; nil for all other grants. IDToken is the file with the ID token of the
+	// user as which the gateway calls, if the access is its own.
+	AuthorizationServer *AuthorizationServer `json:"authorizationServer"`
+	IDToken             string               `json:"idToken"`
+
 	// Scopes are those of the first request; nil means those that the server names. Resource is
 	// auto, none, or a URI. Parameters are added to requests.
 	Scopes     []string          `json:"scopes"`
@@ -53,7 +59,8 @@ type OAuth struct {
 	Wait      time.Duration `json:"wait"`
 	Endpoints string        `json:"endpoints"`
 
-	// CallbackHost and CallbackPort are those of the redirect URI of a sign-in in a terminal.
+	// CallbackHost and CallbackPort are those of the redirect URI on the machine of the user: of
+	// a sign-in in a terminal, and with ClientID of the pages of a gateway there.
 	CallbackHost string `json:"callbackHost"`
 	CallbackPort int    `json:"callbackPort"`
 }
@@ -105,15 +112,18 @@ func oauthKeys() []key {
 	return []key{
 		// The person, as in the files of clients, which have no other.
 		{"as", oneOf(AsUser, AsGateway), "", "The owner of the access: each user, after a sign-in (user, the default), or the gateway itself (gateway)."},
-		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange; idJag is not supported yet). For the gateway: with its client's credentials (clientCredentials, the default), or with an assertion (jwtBearer)."},
+		{"grant", oneOf(GrantCode, GrantClientCredentials, GrantExchange, GrantIDJAG, GrantJWTBearer), "", "How tokens are requested. For users: by a sign-in (code, the default), or for the token that the user has presented (exchange). For the gateway: with its client's credentials (clientCredentials, the default), with an assertion (jwtBearer), or with one that an identity provider gives for an ID token (idJag). For users, idJag takes the ID token of their sign-in on a page (\"auth.browser\")."},
 		// Pinned, so that a server cannot name another one.
-		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address."},
+		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address. For the grant idJag it is the identity provider, and so are the client and its credential below."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
 		{"clientSecret", secret(), "", "The secret of the client."},
 		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 		{"clientMetadata", oneOf(MetadataAuto, MetadataNone), "", "Whether the address of the gateway's client metadata may be its client id: where the authorization server supports it (auto, the default), or never (none)."},
 		// Reread, because the platform that writes it replaces it.
 		{"assertion", pathname(), "", "The file with the assertion of the gateway's identity, for the grant jwtBearer. It is read for each use."},
+		{"authorizationServer", optional(object(authorizationServerKeys(), nil)), "", "The authorization server of the server, for the grant idJag, and the gateway's client there."},
+		// Reread, as an ID token lasts for about an hour.
+		{"idToken", pathname(), "", "The file with the ID token of the user as which the gateway calls, for the grant idJag. It is read again when it changes."},
 		{"scopes", listOf(text()), "", "The scopes to request first. Without it they are those that the server names. Scopes that it requires later are added."},
 		{"resource", text(), "", "What tokens are requested for (RFC 8707): what the server publishes (auto, the default), a URI, or nothing (none), for an authorization server that refuses the parameter."},
 		{"audience", text(), "", "The audience to request, for an authorization server that expects one."},
@@ -123,8 +133,8 @@ func oauthKeys() []key {
 		{"wait", duration(), "", "How long a call waits for a sign-in that its user has agreed to. The default is 2m, and 25s for clients of 2026-07-28."},
 		// By the fixed paths only on request: without metadata, support for PKCE is unknown.
 		{"endpoints", oneOf(EndpointsDiscovered, Endpoints20250326), "", "Where the endpoints of the authorization server are: as its metadata has them (discovered, the default), or at the paths of the server that 2025-03-26 defines."},
-		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI of a sign-in in a terminal, as the client is registered. The default is 127.0.0.1."},
-		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one."},
+		{"callbackHost", oneOf("127.0.0.1", "localhost"), "", "The host of the redirect URI on the user's machine, as the client is registered: for a sign-in in a terminal, and with clientId and callbackPort for the pages of a gateway on loopback. The default is 127.0.0.1."},
+		{"callbackPort", port(), "", "The port of that redirect URI, as the client is registered. The default is a free one, and for the pages their own."},
 	}
 }
 
@@ -194,6 +204,7 @@ func checkOAuth(s *Backend, p place, r *reader) {
 	checkOAuthIssuer(s, at, r)
 	checkClient(o, at, r)
 	checkRequested(o, at, r)
+	checkIDJAG(s, at, r)
 }
 
 func checkOAuthWords(o *OAuth, at place, r *reader) {
@@ -213,8 +224,7 @@ func checkGrant(o *OAuth, at place, r *reader) {
 	grant := at.key("grant")
 	byGateway := slices.Contains([]string{GrantClientCredentials, GrantJWTBearer}, o.GrantType())
 	switch {
-	case o.GrantType() == GrantIDJAG && !o.IsGateway():
-		r.report(grant, "write code or exchange", "the grant %s is not supported yet", o.Grant)
+	case o.GrantType() == GrantIDJAG: // for both
 	case o.IsGateway() && !byGateway:
 		r.report(grant, `write clientCredentials or jwtBearer, or "as: user"`, "the grant %s is for users", o.Grant)
 	case !o.IsGateway() && byGateway:
@@ -250,13 +260,7 @@ func checkOAuthIssuer(s *Backend, at place, r *reader) {
 		return
 	}
 	if o.Issuer != "" {
-		u, err := url.Parse(o.Issuer)
-		switch {
-		case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || strings.ContainsAny(o.Issuer, "?#"):
-			r.report(p, `such as "https://id.example.com"`, "%q must be an https URL without a query or fragment", p.name)
-		case u.Scheme == "http" && !isLoopback(u.Hostname()):
-			r.report(p, "use https", "%q is an http URL beyond loopback: others could read the credentials of the gateway", p.name)
-		case o.Endpoints == Endpoints20250326:
+		if checkIssuerURL(o.Issuer, p, r) && o.Endpoints == Endpoints20250326 {
 			r.report(p, `remove it, or "endpoints"`, "%q has endpoints of its own", p.name)
 		}
 		return
@@ -269,6 +273,21 @@ func checkOAuthIssuer(s *Backend, at place, r *reader) {
 	case o.IsGateway() && !isLocal && o.Endpoints != Endpoints20250326:
 		r.report(p, "add it", "%q needs an %q: the gateway's credentials would be sent to any authorization server that the server names", "as: gateway", p.name)
 	}
+}
+
+// checkIssuerURL rejects the issuer of an authorization server that is not an https URL. It reports
+// whether it is one.
+func checkIssuerURL(issuer string, p place, r *reader) bool {
+	u, err := url.Parse(issuer)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || strings.ContainsAny(issuer, "?#"):
+		r.report(p, `such as "https://id.example.com"`, "%q must be an https URL without a query or fragment", p.name)
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		r.report(p, "use https", "%q is an http URL beyond loopback: others could read the credentials of the gateway", p.name)
+	default:
+		return true
+	}
+	return false
 }
 
 // checkClient rejects an incomplete client.

@@ -38,7 +38,6 @@ func TestOAuthRefusals(t *testing.T) {
 		{`"command": "x", "headersHelper": {"command": ["x"]}`, "mcpServers.a.headersHelper", `no meaning beside "command"`, "remove it"},
 		{`"url": "https://x", "headersHelper": "mint --all"`, "mcpServers.a.headersHelper", "must be a mapping", ""},
 		{`"url": "https://x", "oauth": {"grant": "exchange", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.issuer", `not in "auth.issuers"`, "exactly as it is here"},
-		{`"url": "https://x", "oauth": {"grant": "idJag", "issuer": "https://i", "clientId": "c"}`, "mcpServers.a.oauth.grant", "not supported yet", "code or exchange"},
 		{`"url": "https://x", "oauth": {"client": "c"}`, "mcpServers.a.oauth.client", "unknown key", ""},
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {`+tt.entry+`}}}`), nil)

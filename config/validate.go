@@ -30,10 +30,10 @@ func (c *Config) Validate() error {
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
-		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy,
+		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
 		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
-		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges,
+		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
 	}

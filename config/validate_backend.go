@@ -80,7 +80,7 @@ func checkTransport(s *Backend, p place, r *reader) {
 		r.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
 		checkUnused(s, p, "url", []string{"args", "env", "envFile", "cwd"}, r)
-		for _, k := range []string{"idle", "memory"} {
+		for _, k := range []string{"idle", "memory", "launch"} {
 			if !(key{name: k}).field(reflect.ValueOf(s).Elem()).IsZero() {
 				r.report(p.key(k), "remove it", "%q has no meaning beside %q", k, "url")
 			}

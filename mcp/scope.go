@@ -17,6 +17,7 @@ type Scope struct {
 
 	mu     sync.Mutex
 	ended  bool
+	gone   bool
 	values map[any]any
 	onEnd  []func()
 	yield  func() bool
@@ -94,6 +95,21 @@ func (s *Scope) owner() (yield func() bool, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.yield, s.ended
+}
+
+// Abandon records that the sender is gone, and has not ended the scope in order. What
+// ends with the scope then need not take its time. It is called before End.
+func (s *Scope) Abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+}
+
+// IsAbandoned reports whether Abandon was called.
+func (s *Scope) IsAbandoned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
 }
 
 // End ends the scope: it releases the kept values and calls the functions passed to

@@ -37,6 +37,7 @@ type Timeline struct {
 	attempts atomic.Int32
 
 	starting, handshake atomic.Int64 // nanoseconds of the lease
+	installing          atomic.Int64 // those of starting
 
 	record    uint64 // see OnDelivered
 	delivered func(record uint64, after time.Duration)
@@ -122,26 +123,30 @@ func (t *Timeline) Attempts() int { return int(t.attempts.Load()) }
 // NoteOpening records the part of the attempt's wait for a connection in which the
 // connection was being opened: from its start until the process responded for the first
 // time, and from then until it was ready. A connection without a process has a zero
-// start. It must be called before StageLeased is marked again, and costs next to nothing
+// start. If the process is a package manager, it has begun the server's own program at
+// began; otherwise that is zero. It must be called before StageLeased is marked again, and costs next to nothing
 // for a connection that was ready before.
-func (t *Timeline) NoteOpening(start, responded, ready time.Time) {
+func (t *Timeline) NoteOpening(start, began, responded, ready time.Time) {
 	if t == nil {
 		return
 	}
-	began := t.received.Add(time.Duration(t.leasing.Load() - 1))
-	if !ready.After(began) {
+	since := t.received.Add(time.Duration(t.leasing.Load() - 1))
+	if !ready.After(since) {
 		return
 	}
 	if !start.IsZero() {
-		t.starting.Add(int64(overlap(start, responded, began)))
+		t.starting.Add(int64(overlap(start, responded, since)))
 	}
-	t.handshake.Add(int64(overlap(responded, ready, began)))
+	if !began.IsZero() {
+		t.installing.Add(int64(overlap(start, began, since)))
+	}
+	t.handshake.Add(int64(overlap(responded, ready, since)))
 }
 
-// overlap returns how much of the time between from and to is after began.
-func overlap(from, to, began time.Time) time.Duration {
-	if from.Before(began) {
-		from = began
+// overlap returns how much of the time between from and to is after since.
+func overlap(from, to, since time.Time) time.Duration {
+	if from.Before(since) {
+		from = since
 	}
 	return max(0, to.Sub(from))
 }
@@ -151,6 +156,10 @@ func overlap(from, to, began time.Time) time.Duration {
 func (t *Timeline) Opening() (start, handshake time.Duration) {
 	return time.Duration(t.starting.Load()), time.Duration(t.handshake.Load())
 }
+
+// Installing returns how much of the start of a process a package manager took, before it
+// began the server's own program.
+func (t *Timeline) Installing() time.Duration { return time.Duration(t.installing.Load()) }
 
 // Asked records that the client was sent a request that belongs to this one (+1), or
 // that it needs no answer any more (-1).

@@ -60,26 +60,30 @@ func TestTimelineOpening(t *testing.T) {
 		at := func(s float64) time.Time {
 			return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
 		}
+		var none time.Time
 		for name, tt := range map[string]struct {
-			start, responded, ready time.Time
-			starting, handshake     time.Duration
+			start, began, responded, ready  time.Time
+			installing, starting, handshake time.Duration
 		}{
-			"all":                 {at(11), at(13), at(14), 2 * time.Second, time.Second},
-			"begun before":        {at(4), at(13), at(14), 3 * time.Second, time.Second},
-			"responded before":    {at(4), at(8), at(14), 0, 4 * time.Second},
-			"ready before":        {at(4), at(6), at(9), 0, 0},
-			"no process":          {time.Time{}, at(12), at(14), 0, 2 * time.Second},
-			"probed before":       {time.Time{}, at(2), at(14), 0, 4 * time.Second},
-			"a response unheard":  {at(11), at(14), at(14), 3 * time.Second, 0},
-			"ready as it arrived": {at(4), at(6), at(10), 0, 0},
+			"all":                 {at(11), none, at(13), at(14), 0, 2 * time.Second, time.Second},
+			"begun before":        {at(4), none, at(13), at(14), 0, 3 * time.Second, time.Second},
+			"responded before":    {at(4), none, at(8), at(14), 0, 0, 4 * time.Second},
+			"ready before":        {at(4), at(5), at(6), at(9), 0, 0, 0},
+			"no process":          {none, none, at(12), at(14), 0, 0, 2 * time.Second},
+			"probed before":       {none, none, at(2), at(14), 0, 0, 4 * time.Second},
+			"a response unheard":  {at(11), none, at(14), at(14), 0, 3 * time.Second, 0},
+			"ready as it arrived": {at(4), none, at(6), at(10), 0, 0, 0},
+			"a package manager":   {at(11), at(12), at(14), at(15), time.Second, 3 * time.Second, time.Second},
+			"installing before":   {at(4), at(12), at(14), at(15), 2 * time.Second, 4 * time.Second, time.Second},
+			"installed before":    {at(4), at(9), at(14), at(15), 0, 4 * time.Second, time.Second},
 		} {
 			var l Timeline
 			l.Begin(at(0))
 			l.at[StageResolved].Store(int64(10*time.Second) + 1)
 			l.Attempt()
-			l.NoteOpening(tt.start, tt.responded, tt.ready)
-			if s, h := l.Opening(); s != tt.starting || h != tt.handshake {
-				t.Errorf("%s: %v, %v; want %v, %v", name, s, h, tt.starting, tt.handshake)
+			l.NoteOpening(tt.start, tt.began, tt.responded, tt.ready)
+			if s, h := l.Opening(); s != tt.starting || h != tt.handshake || l.Installing() != tt.installing {
+				t.Errorf("%s: %v, %v, %v; want %v, %v, %v", name, l.Installing(), s, h, tt.installing, tt.starting, tt.handshake)
 			}
 		}
 	})
@@ -135,7 +139,7 @@ func TestTimelineConcurrent(t *testing.T) {
 				for s := range NumStages {
 					l.Mark(s)
 				}
-				l.NoteOpening(time.Time{}, time.Now(), time.Now())
+				l.NoteOpening(time.Time{}, time.Time{}, time.Now(), time.Now())
 				l.Asked(+1)
 				l.Asked(-1)
 				l.Unmark(StageSent)

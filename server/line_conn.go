@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/hangup"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -63,6 +64,7 @@ func (s *Server) ServeStdioAs(ctx context.Context, identity *mcp.Identity, r io.
 	// In this order: no more requests arrive, those in flight are answered, the answers
 	// are queued, and then they are written.
 	err := c.loop(ctx, lines)
+	c.gone = hangup.Now(w)
 	if err == nil {
 		c.endInput()
 	}
@@ -172,6 +174,7 @@ type lineConn struct {
 
 	cancelListen context.CancelFunc // ends the inner listen; nil before it
 	inputEnded   bool               // the client has closed its end
+	gone         bool               // the client does not read any more either
 
 	principal string // "" on the standard streams of a process
 
@@ -213,7 +216,10 @@ func (c *lineConn) finish(ctx context.Context) {
 	c.writer.tearDown(errPipeClosed)
 	c.stopListen()
 	grace := finishGrace
-	if c.inputEnded {
+	switch {
+	case c.gone:
+		grace = 0
+	case c.inputEnded:
 		grace = partingGrace
 	}
 	graceCtx, cancel := context.WithTimeout(ctx, grace)
@@ -226,6 +232,9 @@ func (c *lineConn) finish(ctx context.Context) {
 	c.connSession.End(errSessionEnded())
 	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
 	if c.legacy != nil {
+		if c.gone {
+			c.legacy.Scope.Abandon()
+		}
 		c.legacy.End(errSessionEnded())
 		c.server.endState(c.legacy)
 	}

@@ -50,7 +50,7 @@ func newAttachSite(t *testing.T, servers string) *attachSite {
 	s := &attachSite{t: t, dir: t.TempDir(), env: commandtest.New(t, "")}
 	s.env.LookupEnv = func(name string) (string, bool) { return state, name == commandtest.StateVariable }
 	s.file, s.starts = filepath.Join(s.dir, "signalbox.yaml"), filepath.Join(s.dir, "starts")
-	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
+	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", strconv.Quote(s.starts)))
 	t.Cleanup(func() {
 		// One that the test has killed may be about to end.
 		pids, _ := s.find(context.WithoutCancel(t.Context()))
@@ -81,7 +81,7 @@ func (s *attachSite) find(ctx context.Context) (pids []int, err error) {
 	return pids, err
 }
 
-// servers returns the process ids of all servers that have been started.
+// servers returns the process ids of all servers that have been started, if any.
 func (s *attachSite) servers() []int {
 	s.t.Helper()
 	text, err := os.ReadFile(s.starts)
@@ -95,6 +95,26 @@ func (s *attachSite) servers() []int {
 			s.t.Fatal(err)
 		}
 		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// startedBy returns the processes that stubborn servers, or one of them, have started.
+func (s *attachSite) startedBy(server ...int) []int {
+	s.t.Helper()
+	text, err := os.ReadFile(s.starts + startedSuffix)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	var pids []int
+	for line := range strings.Lines(string(text)) {
+		var parent, pid int
+		if _, err := fmt.Sscan(line, &parent, &pid); err != nil {
+			s.t.Fatal(err)
+		}
+		if len(server) == 0 || slices.Contains(server, parent) {
+			pids = append(pids, pid)
+		}
 	}
 	return pids
 }
@@ -138,9 +158,15 @@ type attachedClient struct {
 
 func (s *attachSite) attach(args ...string) *attachedClient {
 	s.t.Helper()
+	return s.client(append([]string{"attach", "--config", s.file}, args...)...)
+}
+
+// client starts a command with a client on its standard streams.
+func (s *attachSite) client(args ...string) *attachedClient {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), commandtest.Patience)
 	s.t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "signalbox", append([]string{"attach", "--config", s.file}, args...)...)
+	cmd := exec.CommandContext(ctx, "signalbox", args...)
 	state, _ := s.env.LookupEnv(commandtest.StateVariable)
 	cmd.Env = append(os.Environ(), commandtest.NoExitDelay, commandtest.StateVariable+"="+state)
 	c := &attachedClient{cmd: cmd, said: new(commandtest.Buffer)}
@@ -245,59 +271,60 @@ func (s *attachSite) folder() string {
 func TestAttachedClientIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]func(*attachedClient){"the client": (*attachedClient).hangUp, "attach": (*attachedClient).kill} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			killAttached(t, kill)
-		})
+		for _, manner := range []string{"polite", "stubborn"} {
+			t.Run(name+" of a "+manner+" server", func(t *testing.T) {
+				t.Parallel()
+				killAttached(t, kill, manner)
+			})
+		}
 	}
 }
 
-func killAttached(t *testing.T, kill func(*attachedClient)) {
+func killAttached(t *testing.T, kill func(*attachedClient), manner string) {
 	t.Helper()
-	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
-	own := func() (*attachedClient, []int) {
-		before := s.servers()
+	s := newAttachSite(t, fmt.Sprintf("  kid: {command: mcpgrow, args: [STARTS, %s]}\n", manner))
+	own := func() (*attachedClient, int) {
 		c := s.attach()
 		c.handshake(`{"roots":{}}`)
-		if got := c.call("kid__grow"); !strings.Contains(got, `"result"`) {
-			t.Fatal(got)
-		}
-		pids := slices.DeleteFunc(s.servers(), func(pid int) bool { return slices.Contains(before, pid) })
-		if len(pids) == 0 {
-			t.Fatal("no process for the client")
-		}
-		return c, pids
+		return c, c.process()
 	}
 	one, first := own()
 	other, second := own()
-	second = slices.DeleteFunc(second, func(pid int) bool { return !isRunning(pid) })
-	shared := slices.DeleteFunc(slices.Clone(first), func(pid int) bool { return pid == first[len(first)-1] }) // the process of the lists
 	kill(one)
-	s.gone(first[len(first)-1])
-	for _, pid := range append(shared, second...) {
-		if !isRunning(pid) {
-			t.Errorf("process %d has ended, too", pid)
-		}
+	s.gone(append(s.startedBy(first), first)...)
+	if got := other.process(); got != second {
+		t.Errorf("the other client has process %d after %d", got, second)
 	}
-	if got := other.call("kid__grow"); !strings.Contains(got, `"result"`) {
-		t.Error(got)
+}
+
+// process returns the process that serves the client.
+func (c *attachedClient) process() int {
+	c.t.Helper()
+	answer := c.call("kid__grow")
+	_, rest, _ := strings.Cut(answer, `"process":`)
+	digits, _, _ := strings.Cut(rest, "}")
+	pid, err := strconv.Atoi(digits)
+	if err != nil {
+		c.t.Fatalf("%v: %s", err, answer)
 	}
+	return pid
 }
 
 // Whatever is killed in whatever order, no process of a server is left.
 func TestAttachedProcessesAreKilled(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, order string }{
-		{"gateway", "g"}, {"attach, gateway", "ag"}, {"gateway, attach", "ga"}, {"client, gateway", "cg"}, {"gateway, client", "gc"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, order := range []string{"g", "ag", "ga", "cg", "gc", "cag", "acg", "cga", "gca", "agc", "gac"} {
+		t.Run(order, func(t *testing.T) {
 			t.Parallel()
-			s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+			s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS, stubborn]}\n")
 			c := s.attach()
 			c.handshake(`{"roots":{}}`)
 			c.call("kid__grow")
-			gateways := s.gateways()
-			for _, what := range tt.order {
+			gateways, servers := s.gateways(), s.servers()
+			if len(servers) == 0 || len(gateways) != 1 {
+				t.Fatalf("processes %d of servers, and %d of gateways", servers, gateways)
+			}
+			for _, what := range order {
 				switch what {
 				case 'c':
 					c.hangUp()
@@ -311,7 +338,23 @@ func TestAttachedProcessesAreKilled(t *testing.T) {
 					}
 				}
 			}
-			s.gone(append(s.servers(), gateways...)...)
+			s.gone(slices.Concat(s.servers(), s.startedBy(), gateways)...)
+		})
+	}
+}
+
+// The same holds for a client with a gateway of its own.
+func TestProcessesOfOneClientAreKilled(t *testing.T) {
+	t.Parallel()
+	for name, kill := range map[string]func(*attachedClient){"the client": (*attachedClient).hangUp, "the gateway": (*attachedClient).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS, stubborn]}\n")
+			c := s.client("serve", "--stdio", "--config", s.file)
+			c.handshake(`{"roots":{}}`)
+			c.call("kid__grow")
+			kill(c)
+			s.gone(append(s.servers(), s.startedBy()...)...)
 		})
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -110,9 +113,11 @@ func answerLarge(line []byte, results map[string]string) bool {
 }
 
 // growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its
-// tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients
+// tool "grow" adds the tool "grown", then "grown-more", and returns its process, and it has the tool "ask" for clients
 // that support elicitation. A call of "ask" with a progress token is reported as begun, and
-// never ends. It appends a line to the file that is its argument.
+// never ends. It appends a line to the file that is its argument. With "stubborn" as another
+// argument it ends only if it is killed, and starts a program, and appends its process to a
+// second file.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -122,6 +127,10 @@ func growingChild() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+	if len(os.Args) > 2 && os.Args[2] == "stubborn" {
+		defer func() { select {} }()
+		beStubborn(os.Args[1] + startedSuffix)
 	}
 	tools, grown := []string{"grow"}, "grown"
 	in := bufio.NewScanner(os.Stdin)
@@ -156,6 +165,7 @@ func growingChild() {
 				tools = append(tools, grown)
 				grown += "-more"
 				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				result = fmt.Sprintf(`{"content":[],"structuredContent":{"process":%d}}`, os.Getpid())
 			}
 			if m.Params.Name == "ask" && m.Params.Meta["progressToken"] != nil {
 				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":%s}}`+"\n", m.Params.Meta["progressToken"])
@@ -166,6 +176,28 @@ func growingChild() {
 			continue
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+	}
+}
+
+// startedSuffix is that of the file about the programs that stubborn servers start.
+const startedSuffix = ".started"
+
+// beStubborn ignores SIGTERM, and starts a program that ignores it as well. It appends both
+// processes to a file.
+func beStubborn(file string) {
+	signal.Ignore(syscall.SIGTERM)
+	started := exec.Command("sleep", "60")
+	err := started.Start()
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid(), started.Process.Pid)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
 }
 

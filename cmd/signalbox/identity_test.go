@@ -43,26 +43,38 @@ type identityProvider struct {
 	issued []string // all tokens
 }
 
-func newIdentityProvider(t *testing.T) *identityProvider {
+// unservedProvider returns an identity provider without its server.
+func unservedProvider(t *testing.T) *identityProvider {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &identityProvider{t: t, key: key}
+	return &identityProvider{t: t, key: key}
+}
+
+func newIdentityProvider(t *testing.T) *identityProvider {
+	t.Helper()
+	p := unservedProvider(t)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/.well-known/oauth-authorization-server":
 			fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q}`, p.URL, p.URL+"/keys")
 		case "/keys":
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Use: "sig"}}})
+			p.serveKeys(w)
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
 	t.Cleanup(p.Close)
 	return p
+}
+
+// serveKeys answers with the public key.
+func (p *identityProvider) serveKeys(w http.ResponseWriter) {
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1", Use: "sig"}}}
+	_ = json.NewEncoder(w).Encode(set) // the client has disconnected
 }
 
 // token returns a token with changed claims and a changed key.
@@ -271,9 +283,11 @@ mcpServers: {b: {url: %q}}
 				}
 			}
 		}
-		inQuery := ask(t, "POST", at+"/mcp?access_token="+good, modernList, nil)
-		if inQuery.status != 401 || !strings.Contains(inQuery.header.Get("Www-Authenticate"), "resource_metadata=") {
-			t.Errorf("token in the query: %+v", inQuery)
+		for _, headers := range []map[string]string{nil, {"Authorization": "Bearer " + good, "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}} {
+			inQuery := ask(t, "POST", at+"/mcp?access_token="+good, modernList, headers)
+			if inQuery.status != 401 || !strings.Contains(inQuery.header.Get("Www-Authenticate"), "resource_metadata=") {
+				t.Errorf("token in the query: %+v", inQuery)
+			}
 		}
 		// A call that reaches the backend.
 		call := strings.Replace(modernList, "tools/list", "tools/call", 1)

@@ -234,6 +234,20 @@ func (g *boundedGateway) await(what string, is func() bool) {
 	}
 }
 
+// ended returns how many calls of tools have ended: the whole answer of each was there.
+func (g *boundedGateway) ended() (n int) {
+	g.t.Helper()
+	_, text := g.do(http.MethodGet, "/metrics", honestToken, nil, "")
+	for _, m := range regexp.MustCompile(`(?m)^mcp_server_operation_duration_seconds_count\{.*mcp_method_name="tools/call".*\} (\d+)$`).FindAllStringSubmatch(text, -1) {
+		k, err := strconv.Atoi(m[1])
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		n += k
+	}
+	return n
+}
+
 // memory returns a line of the process's status, in KiB.
 func (g *boundedGateway) memory(line string) int {
 	g.t.Helper()
@@ -347,23 +361,26 @@ func TestSlowReadersAreBounded(t *testing.T) {
 }
 
 // A client that reads slowly receives the whole response, even if other clients of its
-// principal use all of the memory meanwhile.
+// principal use all of the memory meanwhile. A response that has not arrived from the backend
+// by then may be one that waits for memory in vain.
 func TestSlowLineGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t, largeText))+"}")
 	g.await("the backend answers", func() bool { status, _ := g.call(honestToken, "b__small"); return status == http.StatusOK })
+	before := g.ended()
 	c := g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large"))
-	g.await("its answer is there", func() bool { return g.pending() > largeText/2 })
+	g.await("its answer is there", func() bool { return g.pending() > largeText/2 && g.ended() == before+1 })
 	var idle []net.Conn
 	for range 8 {
 		idle = append(idle, g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large")))
 	}
-	got := 0
+	got, last := 0, ""
 	for buf := make([]byte, 64<<10); got < largeText; {
 		n, err := c.Read(buf)
 		if err != nil {
-			t.Fatalf("after %d bytes: %v", got, err)
+			t.Fatalf("after %d bytes: %v; the last are %q", got, err, last)
 		}
+		last = strings.Clone(string(buf[max(0, n-1<<10):n]))
 		got += n
 	}
 	for _, other := range idle {

@@ -7,10 +7,14 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
@@ -58,6 +62,9 @@ func Source(srv *config.Backend, o *config.OAuth) (grant.SourceConfig, error) {
 		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
 		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string),
 	}
+	if o.ClientID != "" && o.CallbackPort != 0 {
+		cfg.RedirectURI = RedirectURI(o, o.CallbackPort)
+	}
 	if o.Resource == config.ResourceAuto {
 		cfg.Resource = ""
 	}
@@ -73,6 +80,16 @@ func Source(srv *config.Backend, o *config.OAuth) (grant.SourceConfig, error) {
 		cfg.Parameters["audience"] = o.Audience
 	}
 	return cfg, nil
+}
+
+// CallbackPath is the path of the redirect URI on the machine of a user, as the files of clients
+// imply it.
+const CallbackPath = "/callback"
+
+// RedirectURI returns the redirect URI on the machine of a user, with a port.
+func RedirectURI(o *config.OAuth, port int) string {
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(cmp.Or(o.CallbackHost, "127.0.0.1"), strconv.Itoa(port)), Path: CallbackPath}
+	return u.String()
 }
 
 // HasAuthorization reports whether the entry of a server has a credential of its own.

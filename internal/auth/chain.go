@@ -92,8 +92,10 @@ type Issuer struct {
 	// token alone.
 	Header string
 	// KeySet is a JSON Web Key Set (RFC 7517) with the keys of the issuer. If nil, they are
-	// discovered, and fetched again.
-	KeySet []byte
+	// fetched, and fetched again: from KeysURL, or if that is "", from where the metadata of
+	// the issuer say.
+	KeySet  []byte
+	KeysURL string
 	// Introspect is how the issuer is asked about tokens that are not signed ones, or nil.
 	// At most one issuer has it, and that with the Header Authorization.
 	Introspect *Introspect

@@ -22,6 +22,7 @@ const (
 	unknownIssuer kind = "the token is of an unknown issuer"
 	notVerified   kind = "the token is not verified"
 	notActive     kind = "the token is not active"
+	noPrincipal   kind = "the principal of the token is empty"
 )
 
 // Error returns the text for the sender.

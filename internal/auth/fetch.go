@@ -30,15 +30,17 @@ const (
 
 // fetcher fetches the keys of one issuer. It belongs to one goroutine.
 type fetcher struct {
-	issuer string
-	client *http.Client
+	issuer  string
+	client  *http.Client
+	isFixed bool // keysURL is configured, and there are no metadata
+	keyless bool // the issuer may have no keys
 
 	keysURL string    // of the metadata, or ""
 	read    time.Time // when the metadata were read
 	stale   bool      // they have to be read again
 }
 
-func newFetcher(issuer string, transport http.RoundTripper) *fetcher {
+func newFetcher(cfg *Issuer, transport http.RoundTripper) *fetcher {
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
@@ -49,19 +51,27 @@ func newFetcher(issuer string, transport http.RoundTripper) *fetcher {
 			MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
-	return &fetcher{issuer: issuer, client: &http.Client{
+	client := &http.Client{
 		Transport: transport, Timeout: fetchTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+	return &fetcher{
+		issuer: cfg.URL, client: client, keysURL: cfg.KeysURL, isFixed: cfg.KeysURL != "", keyless: cfg.Introspect != nil,
+	}
 }
+
+// errNoKeys reports metadata of an issuer that publishes no keys.
+var errNoKeys = errors.New("there is no jwks_uri")
 
 // keys fetches the keys, after the metadata if these are unknown or, unless keysOnly is set,
 // old. Old metadata are used if they cannot be fetched. It returns how long the keys may be
 // kept.
 func (f *fetcher) keys(ctx context.Context, keysOnly bool) ([]*key, time.Duration, error) {
-	if age := time.Since(f.read); f.keysURL == "" || (f.stale || age >= keepMetadata) && !keysOnly {
+	if age := time.Since(f.read); f.keysURL == "" || (f.stale || age >= keepMetadata) && !keysOnly && !f.isFixed {
 		at, err := f.discover(ctx)
 		switch {
+		case f.keysURL == "" && f.keyless && errors.Is(err, errNoKeys):
+			return nil, keepMetadata, nil
 		case err == nil:
 			f.keysURL, f.read, f.stale = at, time.Now(), false
 		case f.keysURL == "" || age >= keepLastGood:
@@ -81,36 +91,53 @@ func (f *fetcher) keys(ctx context.Context, keysOnly bool) ([]*key, time.Duratio
 }
 
 // discover returns the URL of the keys, from the metadata of the issuer (RFC 8414, and OpenID
-// Connect Discovery, in the order of the MCP specification).
+// Connect Discovery, in the order of the MCP specification). A place without metadata may
+// answer with an error, a redirect to a page, or the page itself: it may be at the next place.
 func (f *fetcher) discover(ctx context.Context) (string, error) {
 	places, err := metadataURLs(f.issuer)
 	if err != nil {
 		return "", err
 	}
-	var missing *statusError
+	var tried []error
 	for _, place := range places {
-		raw, _, err := f.get(ctx, place)
-		if errors.As(err, &missing) && missing.status >= 400 && missing.status < 500 {
-			continue // it may be at the next place
+		at, err := f.keysAt(ctx, place)
+		if _, isMissing := errors.AsType[*missingError](err); !isMissing {
+			return at, err
 		}
-		if err != nil {
-			return "", err
-		}
-		var doc struct {
-			Issuer string `json:"issuer"`
-			Keys   string `json:"jwks_uri"`
-		}
-		switch err := json.Unmarshal(raw, &doc); {
-		case err != nil:
-			return "", fmt.Errorf("%s: it is not metadata of an authorization server", place)
-		case doc.Issuer != f.issuer:
-			return "", fmt.Errorf("%s: the issuer is %.200q, not %q", place, doc.Issuer, f.issuer)
-		case doc.Keys == "":
-			return "", fmt.Errorf("%s: there is no jwks_uri", place)
-		}
-		return doc.Keys, nil
+		tried = append(tried, err)
 	}
-	return "", fmt.Errorf("the issuer has no metadata at %s: %w", strings.Join(places, ", "), missing)
+	return "", fmt.Errorf("the issuer has no metadata: %w", joined(tried))
+}
+
+// keysAt returns the URL of the keys in the metadata at a place. The error is a *missingError
+// if there are no metadata.
+func (f *fetcher) keysAt(ctx context.Context, place string) (string, error) {
+	raw, _, err := f.get(ctx, place)
+	if err != nil {
+		return "", err
+	}
+	var doc struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	switch err := json.Unmarshal(raw, &doc); {
+	case err != nil || doc.Issuer == "":
+		return "", &missingError{place, "it is not metadata of an authorization server"}
+	case doc.Issuer != f.issuer:
+		return "", fmt.Errorf("%s: the issuer is %.200q, not %q", place, doc.Issuer, f.issuer)
+	case doc.Keys == "":
+		return "", fmt.Errorf("%s: %w", place, errNoKeys)
+	}
+	return doc.Keys, nil
+}
+
+// joined returns errors as one, in one line.
+func joined(errs []error) error {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // metadataURLs returns the places of the metadata of an issuer: with a well-known path before
@@ -128,18 +155,23 @@ func metadataURLs(issuer string) ([]string, error) {
 	return []string{origin + oauth + path, origin + openid + path, origin + path + openid}, nil
 }
 
-// statusError is a response other than 200.
-type statusError struct {
-	at     string
-	status int
-}
+// missingError is a response without the document that was requested. A server that is down
+// has another error.
+type missingError struct{ at, why string }
 
-// Error names the status and the URL.
-func (e *statusError) Error() string {
-	if e.status >= 300 && e.status < 400 {
-		return fmt.Sprintf("%s: status %d, a redirect, which is not followed", e.at, e.status)
+// Error names the URL and the reason.
+func (e *missingError) Error() string { return e.at + ": " + e.why }
+
+// statusError returns the error of a response with a status other than 200.
+func statusError(at string, status int) error {
+	switch {
+	case status >= 300 && status < 400:
+		return &missingError{at, fmt.Sprintf("status %d, a redirect, which is not followed", status)}
+	case status >= 500:
+		return fmt.Errorf("%s: status %d", at, status)
+	default:
+		return &missingError{at, fmt.Sprintf("status %d", status)}
 	}
-	return fmt.Sprintf("%s: status %d", e.at, e.status)
 }
 
 // get fetches a JSON document. It sends nothing that belongs to a user.
@@ -160,11 +192,11 @@ func (f *fetcher) get(ctx context.Context, at string) ([]byte, http.Header, erro
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, nil, &statusError{at, resp.StatusCode}
+		return nil, nil, statusError(at, resp.StatusCode)
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return nil, nil, fmt.Errorf("%s: the content type is %.80q, not application/json", at, media)
+	if media != "application/json" && !strings.HasSuffix(media, "+json") && !f.isFixed { // some send keys as text
+		return nil, nil, &missingError{at, fmt.Sprintf("the content type is %.80q, not application/json", media)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,46 @@ func introspecting(t *testing.T, configure func(*Config, *provider), f func(*sit
 			configure(cfg, corp)
 		}
 	}, func(s *site) { f(s, asked) })
+}
+
+// An issuer of tokens that are no JWTs need not publish keys. That is no failure; a JWT of it
+// cannot be verified, and others are accepted. Metadata that lack the keys later change nothing.
+func TestIssuerWithoutKeys(t *testing.T) {
+	var hasKeys atomic.Bool
+	introspecting(t, func(_ *Config, corp *provider) {
+		asked := corp.respond
+		corp.respond = func(w http.ResponseWriter, r *http.Request) bool {
+			if hasKeys.Load() || r.URL.Path != "/.well-known/openid-configuration" {
+				return asked(w, r)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"issuer": %q, "token_endpoint": %q, "introspection_endpoint": %q}`, corp.url, corp.url+"/token", corp.url+introspectPath)
+			return true
+		}
+	}, func(s *site, asked *tokenServer) {
+		synctest.Wait()
+		if st := s.chain.Status()[0]; st.Failure != nil || st.Failed != 0 || st.Keys != 0 {
+			t.Errorf("status %+v", st)
+		}
+		asked.set(func(ts *tokenServer) { ts.tokens["opaque"] = active(t, s.corp, nil) })
+		if _, err := s.as("opaque"); err != nil {
+			t.Error(err)
+		}
+		_, err := s.as(s.corp.token(nil))
+		if status, _, message := answer(err); status != http.StatusUnauthorized || message != string(notVerified) {
+			t.Errorf("a JWT: %d %s", status, message)
+		}
+		hasKeys.Store(true)
+		time.Sleep(2 * time.Hour)
+		if _, err := s.as(s.corp.token(nil)); err != nil {
+			t.Errorf("after it has published keys: %v", err)
+		}
+		hasKeys.Store(false)
+		time.Sleep(2 * time.Hour)
+		if _, err := s.as(s.corp.token(nil)); err != nil {
+			t.Errorf("with metadata that lack the keys: %v", err)
+		}
+	})
 }
 
 // TestIntrospection is the table of answers: the members count as the claims of a JWT do.

@@ -250,7 +250,22 @@ func (iss *issuer) verify(ctx context.Context, t *jwt, s resource, now time.Time
 		return nil, err
 	}
 	v, invalid := iss.read(t, s, now)
-	k, err := iss.keys.find(ctx, &t.header, invalid == nil)
+	k, err := iss.signer(ctx, t, invalid == nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case invalid != nil:
+		return nil, invalid
+	}
+	v.key, v.until = k, earliest(v.identity.Expires, now.Add(keptToken), k.knownUntil())
+	return v, nil
+}
+
+// signer returns the key of the issuer that verifies the signature of a token. worthy is whether
+// the token is worth a fetch of a key that is not known. The error is notVerified, errUnavailable,
+// or that of ctx.
+func (iss *issuer) signer(ctx context.Context, t *jwt, worthy bool) (*key, error) {
+	k, err := iss.keys.find(ctx, &t.header, worthy)
 	if err != nil {
 		return nil, err
 	}
@@ -258,15 +273,10 @@ func (iss *issuer) verify(ctx context.Context, t *jwt, s resource, now time.Time
 	if err != nil {
 		return nil, notVerified
 	}
-	payload, err := signed.Verify(k.public)
-	switch {
-	case err != nil || !bytes.Equal(payload, t.payload):
+	if payload, err := signed.Verify(k.public); err != nil || !bytes.Equal(payload, t.payload) {
 		return nil, notVerified
-	case invalid != nil:
-		return nil, invalid
 	}
-	v.key, v.until = k, earliest(v.identity.Expires, now.Add(keptToken), k.knownUntil())
-	return v, nil
+	return k, nil
 }
 
 func earliest(first time.Time, others ...time.Time) time.Time {
@@ -326,7 +336,10 @@ func (iss *issuer) read(t *jwt, s resource, now time.Time) (*verified, error) {
 		return nil, otherAudience
 	}
 	name, err := iss.principal.Name(claims)
-	if err != nil {
+	switch {
+	case errors.Is(err, principal.ErrEmpty): // how an expression refuses a token
+		return nil, noPrincipal
+	case err != nil:
 		return nil, malformed
 	}
 	scopes, err := iss.scopesOf(claims)

@@ -161,7 +161,7 @@ func TestTokens(t *testing.T) {
 
 			// Principals.
 			{"no sub", with(map[string]any{"sub": nil}), malformed},
-			{"empty sub", with(map[string]any{"sub": ""}), malformed},
+			{"empty sub", with(map[string]any{"sub": ""}), noPrincipal},
 			{"sub with control characters", with(map[string]any{"sub": "a\nb"}), malformed},
 
 			// 8: no tokens at all.

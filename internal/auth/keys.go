@@ -185,7 +185,7 @@ type keySource struct {
 func newKeySource(cfg *Issuer, transport http.RoundTripper, log *slog.Logger) (*keySource, error) {
 	s := &keySource{name: cfg.Name, log: log, wanted: make(chan struct{}, 1)}
 	if cfg.KeySet == nil {
-		s.fetch = newFetcher(cfg.URL, transport)
+		s.fetch = newFetcher(cfg, transport)
 		s.round = make(chan struct{}) // the first fetch, which run begins with
 		return s, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,6 +278,60 @@ func TestOutageAtTheStart(t *testing.T) {
 	}
 }
 
+// What is at a place of the metadata instead of them is passed over, and a redirect is not
+// followed. If no place has them, the error has all places, with what is there.
+func TestMetadataAtAnotherPlace(t *testing.T) {
+	const first, second = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	answer := func(contentType, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", contentType)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, tt := range map[string]struct {
+		respond func(w http.ResponseWriter)
+		why     string
+	}{
+		"an error": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, "status 403"},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/keys")
+			w.WriteHeader(http.StatusFound)
+		}, "status 302, a redirect, which is not followed"},
+		"a page":          {answer("text/html", "<html>sign in"), `the content type is "text/html", not application/json`},
+		"a page as JSON":  {answer("application/json", "<html>sign in"), "it is not metadata of an authorization server"},
+		"another message": {answer("application/json", `{"message": "not found"}`), "it is not metadata of an authorization server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			without := func(places ...string) func(*Config, *provider) {
+				return func(_ *Config, corp *provider) {
+					corp.respond = func(w http.ResponseWriter, r *http.Request) bool {
+						isHere := slices.Contains(places, r.URL.Path)
+						if isHere {
+							tt.respond(w)
+						}
+						return isHere
+					}
+				}
+			}
+			bubble(t, without(first), func(s *site) {
+				if _, err := s.as(s.corp.token(nil)); err != nil {
+					t.Errorf("metadata at the second place: %v", err)
+				}
+				if n := s.corp.fetches(); n != 1 {
+					t.Errorf("%d requests for keys, want 1", n)
+				}
+			})
+			bubble(t, without(first, second), func(s *site) {
+				synctest.Wait()
+				want := fmt.Sprintf("the issuer has no metadata: %s%s: %s; %[1]s%[4]s: %[3]s", s.corp.url, first, tt.why, second)
+				if st := s.chain.Status()[0]; st.Failure == nil || st.Failure.Error() != want {
+					t.Errorf("got %v\nwant %s", st.Failure, want)
+				}
+			})
+		})
+	}
+}
+
 // While an issuer fails, its last good keys count for a day, then its tokens get a 503.
 func TestLastGoodKeys(t *testing.T) {
 	bubble(t, nil, func(s *site) {
@@ -376,6 +431,69 @@ func TestPinnedKeys(t *testing.T) {
 		}
 		if st := s.chain.Status()[0]; !st.Pinned || st.Keys != 2 {
 			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// Keys at a configured URL are fetched as discovered ones are, without metadata, whatever their
+// content type: when they are old, at most once in 30 s for unknown keys, and while that fails
+// the last good ones count for a day.
+func TestKeysAtURL(t *testing.T) {
+	asText := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/certs" {
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = w.Write(keySetOf(t, "ec"))
+		}
+		return r.URL.Path == "/certs"
+	}
+	bubble(t, func(cfg *Config, corp *provider) {
+		cfg.Issuers[0].KeysURL = corp.url + "/certs"
+		corp.respond = asText
+	}, func(s *site) {
+		if _, err := s.as(s.corp.token(nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 600 {
+			if _, err := s.as(s.corp.signedBy("ec2", "unknown")); err == nil {
+				t.Fatal("an unknown key is accepted")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := s.corp.requests["/certs"]; n < 2 || n > 1+3 || s.corp.allRequests() != n {
+			t.Errorf("requests %v for 600 tokens with an unknown key", s.corp.requests)
+		}
+		before := s.corp.requests["/certs"]
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := s.corp.requests["/certs"]; n != before+1 {
+			t.Errorf("%d requests in an hour, want 1", n-before)
+		}
+		s.corp.set(func(p *provider) { p.respond = outages()[0].respond })
+		for _, tt := range []struct {
+			after time.Duration
+			want  int
+		}{{23 * time.Hour, 200}, {time.Hour + time.Second, 503}} {
+			time.Sleep(tt.after)
+			_, err := s.as(s.corp.token(nil))
+			if status, _, message := answer(err); status != tt.want {
+				t.Errorf("after %v: %d %s, want %d", tt.after, status, message, tt.want)
+			}
+		}
+		s.corp.set(func(p *provider) { p.respond = asText })
+		time.Sleep(time.Minute)
+		if _, err := s.as(s.corp.token(nil)); err != nil {
+			t.Errorf("after the outage: %v", err)
+		}
+		if st := s.chain.Status()[0]; st.Pinned || st.Keys != 1 || st.Failure != nil || len(s.corp.requests) != 1 {
+			t.Errorf("status %+v, requests %v", st, s.corp.requests)
+		}
+	})
+	bubble(t, func(cfg *Config, corp *provider) {
+		cfg.Issuers[0].KeysURL = "http://keys.example/certs"
+	}, func(s *site) {
+		synctest.Wait()
+		if st := s.chain.Status()[0]; st.Failure == nil || !strings.Contains(st.Failure.Error(), "https URL is needed") {
+			t.Errorf("keys over http: %v", st.Failure)
 		}
 	})
 }

@@ -43,6 +43,23 @@ type Config struct {
 	// own session. It is called once.
 	Sole func(ctx context.Context) (Client, bool)
 
+	// Principal is that of the requests for the lists, and Lacking are the features that the
+	// clients lack which the lists are for. Neither is used with Sole.
+	Principal string
+	Lacking   Features
+
+	// Identity, if not nil, returns the identity that the lists are requested with. It may be
+	// called at any time.
+	Identity func() *mcp.Identity
+
+	// ByAccess is whether the server may list only with the access of a user that has signed in.
+	// If it refuses the access that the lists are requested with, nothing is offered any more,
+	// and Offer.Refused is set. Otherwise the last lists stay offered as after other failures.
+	ByAccess bool
+
+	// Snapshots, if not nil, are the lists that Backends of one server have in common.
+	Snapshots *Snapshots
+
 	// Idle limits the time without activity in a call, Max the duration of any call.
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
@@ -135,6 +152,7 @@ type Backend struct {
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
 	awaits  atomic.Pointer[await]
+	renewed atomic.Bool   // offer is not that of New any more
 	changes atomic.Uint64 // how many the server has notified to the only client
 
 	use *use // nil without Config.Rest
@@ -164,7 +182,7 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.features = AllFeatures
+	b.features = AllFeatures &^ cfg.Lacking
 	if cfg.Rest != nil {
 		b.use = newUse(cfg.Rest)
 	}
@@ -197,6 +215,9 @@ func (b *Backend) Name() string { return b.cfg.Name }
 // Offer returns what the backend offers, as last known. It is never nil and immutable;
 // the next change is another Offer.
 func (b *Backend) Offer() *Offer { return b.offer.Load() }
+
+// Renewed reports whether Offer is another one than that of New.
+func (b *Backend) Renewed() bool { return b.renewed.Load() }
 
 // Settled returns a channel that is closed once the lists are known for the first time,
 // or have failed.
@@ -333,6 +354,7 @@ func outcome(err error) mcp.Outcome {
 // one. Only Run calls it, and there is one Run.
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
+	b.renewed.Store(true)
 	select {
 	case <-b.settled:
 	default:

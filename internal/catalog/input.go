@@ -25,6 +25,10 @@ type Backend struct {
 	Rules Rules
 	State State
 
+	// IsPartial is whether it may come to offer more than what it declares. Its capabilities are
+	// then as those of one that is Missing.
+	IsPartial bool
+
 	Capabilities []byte // its capabilities object, or nil
 	Instructions string
 

@@ -94,7 +94,7 @@ func TestAnswers(t *testing.T) {
 			`{"role":"user","content":{"type":"text","text":"Greet me warmly in french."}},` +
 				`{"role":"user","content":{"type":"resource","resource":{"uri":"demo://greeting/french","mimeType":"text/plain","text":"Bonjour"}}}`},
 		{"prompt with a name", "prompts/get", `{"name":"greet","arguments":{"language":"french","name":"Ada"}}`, `"text":"Greet Ada warmly in french."`},
-		{"prompt in a language of which there is no resource", "prompts/get", `{"name":"greet","arguments":{"language":"klingon"}}`,
+		{"prompt in a language without a resource", "prompts/get", `{"name":"greet","arguments":{"language":"klingon"}}`,
 			`{"messages":[{"role":"user","content":{"type":"text","text":"Greet me warmly in klingon."}}]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -62,12 +62,10 @@ type Exchange struct {
 	origin string
 	cache  *Cache[*oauth.Tokens]
 	lister atomic.Pointer[mcp.Identity]
-	lookup chan struct{} // a lock of discovery, of capacity 1
+	server *discovery
 
-	mu        sync.Mutex
-	found     *oauth.Discovery // nil if it must be found again
-	challenge string           // the URL of metadata in the last one of the backend
-	last      Attempt
+	mu   sync.Mutex
+	last Attempt
 }
 
 // NewExchange returns the Credentials of a backend. It sends nothing. The error is about the URL,
@@ -83,7 +81,7 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Exchange{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), lookup: make(chan struct{}, 1)}, nil
+	return &Exchange{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth)}, nil
 }
 
 // Close ends the requests for tokens. It may be called more than once.
@@ -116,6 +114,10 @@ func (e *Exchange) Offer(id *mcp.Identity) bool {
 	return e.lister.CompareAndSwap(before, id)
 }
 
+// Accepts reports whether the token of a sender may be exchanged: it is of the authorization server,
+// and has not expired.
+func (e *Exchange) Accepts(id *mcp.Identity) bool { return e.check(id) == nil && !hasEnded(id) }
+
 // For returns the token that the one of the sender of a request was exchanged for.
 //
 // A call goes on when the token of its sender ends: what it sends from then on has the token that
@@ -147,14 +149,14 @@ func (e *Exchange) For(ctx context.Context, req *mcp.Request) (client.Credential
 func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {
-		e.note(challenge.ResourceMetadata)
+		e.server.note(challenge.ResourceMetadata)
 	}
 	id := e.sender(req)
 	switch {
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized && !e.cfg.SharedLists:
-		return &Error{withKeys(e.cfg.Backend, "it shows its lists only to users, and lists of each user are not supported yet; if all users see the same, write \"lists: shared\"", []string{"lists"}), nil}
+		return &Missing{Backend: e.cfg.Backend, Reason: NeverSignedIn} // the lists are those of users
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized:
-		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
+		return listsError(e.cfg.Backend, e.cfg.SharedLists)
 	case id == nil && isOwn(req):
 		return client.ErrRefused
 	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
@@ -167,7 +169,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	}
 	_, err := e.cache.Renew(ctx, e.key(id), sent.Generation, e.requester(id))
 	if errors.Is(err, ErrJustRenewed) {
-		e.forget() // the metadata may have changed
+		e.server.forget() // the metadata may have changed
 		text := fmt.Sprintf("it refuses the token that %+.200q has exchanged (HTTP status 401)", e.cfg.Issuer)
 		return &Error{withKeys(e.cfg.Backend, text, []string{"audience", "resource", "scopes"}), nil}
 	}
@@ -175,6 +177,14 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 		return e.failure(err)
 	}
 	return nil
+}
+
+// listsError returns the error of lists that a backend shows only to users.
+func listsError(backend string, isShared bool) error {
+	if isShared {
+		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
+	}
+	return &Error{"it shows its lists only to users, for each its own", nil}
 }
 
 // isOwn reports whether a request is one of the gateway itself.
@@ -261,7 +271,7 @@ func (e *Exchange) requester(id *mcp.Identity) Requester[*oauth.Tokens] {
 }
 
 func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*oauth.Tokens, error) {
-	d, err := e.discover(ctx)
+	d, err := e.server.get(ctx, "") // the issuer is pinned
 	if err != nil {
 		return nil, err
 	}
@@ -287,42 +297,4 @@ func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*
 	}
 	t.Refresh, t.ID = mcp.Token{}, mcp.Token{} // the token of the user is exchanged again instead
 	return t, nil
-}
-
-// discover returns what is known of the backend and of the authorization server, which is always
-// the configured one.
-func (e *Exchange) discover(ctx context.Context) (*oauth.Discovery, error) {
-	select { // once for all users
-	case e.lookup <- struct{}{}:
-		defer func() { <-e.lookup }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	e.mu.Lock()
-	found, challenge := e.found, e.challenge
-	e.mu.Unlock()
-	if found == nil || !time.Now().Before(found.Until) {
-		var err error
-		if found, err = e.cfg.OAuth.Discover(ctx, oauth.DiscoverOptions{Challenge: oauth.Bearer{ResourceMetadata: challenge}}); err != nil {
-			return nil, err
-		}
-		e.mu.Lock()
-		e.found = found
-		e.mu.Unlock()
-	}
-	return found, nil
-}
-
-func (e *Exchange) note(metadata string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.challenge != metadata {
-		e.challenge, e.found = metadata, nil
-	}
-}
-
-func (e *Exchange) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.found = nil
 }

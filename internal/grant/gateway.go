@@ -20,6 +20,10 @@
 //
 // An [Exchange] is the client.Credentials of one backend that is called on behalf of the senders
 // of requests, too, without a sign-in: it exchanges the tokens that they have presented.
+//
+// An [IDJAG] is the client.Credentials of one backend for which an identity provider vouches: it
+// has the ID token of a user exchanged for an assertion, with which the authorization server of the
+// backend issues a token.
 package grant
 
 import (
@@ -299,7 +303,7 @@ func (g *Gateway) request(ctx context.Context, scopes []string, a *Attempt) (*oa
 	}
 	request := oauth.ClientCredentials(d.Server.Issuer, a.Resource, scopes)
 	if g.cfg.Assertion != "" {
-		assertion, err := readAssertion(g.cfg.Assertion)
+		assertion, err := readToken(g.cfg.Assertion, "the assertion")
 		if err != nil {
 			return nil, err
 		}
@@ -345,37 +349,38 @@ func (g *Gateway) registration(ctx context.Context, s *oauth.Server) (*oauth.Reg
 	return g.cfg.OAuth.Registration(ctx, s, oauth.RegistrationOptions{Given: &given})
 }
 
-// maxAssertion bounds the size of an assertion.
+// maxAssertion bounds the size of an assertion, and of an ID token, in a file.
 const maxAssertion = 64 << 10
 
-// errAssertion is the error of an assertion that cannot be read.
+// errAssertion is the error of an assertion or an ID token that cannot be read.
 type errAssertion struct{ text string }
 
 func (e *errAssertion) Error() string { return e.text }
 
-// readAssertion returns the assertion in a file.
-func readAssertion(path string) (mcp.Token, error) {
+// readToken returns the token in a file. what names it in errors.
+func readToken(path, what string) (mcp.Token, error) {
+	refuse := func(format string, args ...any) error { return &errAssertion{what + fmt.Sprintf(format, args...)} }
 	// Checked before it is opened: opening a pipe may block.
 	info, err := os.Stat(path)
 	if err != nil {
-		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	}
 	if !info.Mode().IsRegular() {
-		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is not a regular file (mode %v)", path, info.Mode())}
+		return mcp.Token{}, refuse(" %s is not a regular file (mode %v)", path, info.Mode())
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxAssertion+1))
 	switch text = bytes.TrimSpace(text); {
 	case err != nil:
-		return mcp.Token{}, &errAssertion{"the assertion cannot be read: " + err.Error()}
+		return mcp.Token{}, refuse(" cannot be read: %v", err)
 	case len(text) > maxAssertion:
-		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is larger than 64 KiB", path)}
+		return mcp.Token{}, refuse(" %s is larger than 64 KiB", path)
 	case len(text) == 0:
-		return mcp.Token{}, &errAssertion{fmt.Sprintf("the assertion %s is empty", path)}
+		return mcp.Token{}, refuse(" %s is empty", path)
 	}
 	return mcp.NewToken(string(text)), nil
 }

@@ -39,6 +39,7 @@ const (
 	ClientGone     Reason = "client gone"   // the authorization server does not know the gateway's client any more
 	RefusedAnyway  Reason = "refused"       // the backend refuses the token, also after its renewal
 	OtherIssuer    Reason = "other issuer"  // the backend has another authorization server now
+	NoIDToken      Reason = "no ID token"   // of the identity provider that vouches for the principal, which is where to sign in
 	NeedsMoreScope Reason = "scopes"        // the backend requires more scopes for this request
 )
 
@@ -60,6 +61,8 @@ func (m *Missing) Error() string {
 		return "you have to sign in again, because it refuses your access"
 	case OtherIssuer:
 		return "you have to sign in again, because it has another authorization server now"
+	case NoIDToken:
+		return "you have to sign in at the identity provider first"
 	case NeedsMoreScope:
 		return fmt.Sprintf("you have to sign in again to allow more (scopes %s)", scopeText(m.Scopes))
 	default:

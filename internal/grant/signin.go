@@ -64,7 +64,7 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 		return nil, s.failure(err)
 	}
 	in := &SignIn{Authorization: a, Principal: principal, Server: d.Server, Client: reg}
-	if before, err := s.read(principal); err == nil && before != nil && before.Issuer != d.Server.Issuer {
+	if before, err := s.read(principal, s.cfg.Vault.Grants); err == nil && before != nil && before.Issuer != d.Server.Issuer {
 		in.Previous = before.Issuer
 		s.mu.Lock()
 		h := s.holderLocked(principal)
@@ -96,6 +96,18 @@ func (s *Source) scopes(wanted []string, challenge oauth.Bearer, d *oauth.Discov
 		sources.Challenge = append(append([]string{}, challenge.Scopes...), s.cfg.Scopes...)
 	}
 	return sources.Scopes()
+}
+
+// Redirects returns the redirect URI that the configured client is registered with, or "", and
+// for a gateway on the machine of its users, those that the gateway has registered itself with.
+func (s *Source) Redirects(ctx context.Context, isLocal bool) (fixed string, registered []string, err error) {
+	switch {
+	case s.cfg.Client.ClientID != "":
+		return s.cfg.RedirectURI, nil, nil
+	case isLocal:
+		registered, err = s.RedirectURIs(ctx)
+	}
+	return "", registered, err
 }
 
 // RedirectURIs returns the redirect URIs with which the gateway is registered at the authorization

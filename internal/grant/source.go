@@ -4,6 +4,7 @@
 package grant
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -40,6 +41,9 @@ type SourceConfig struct {
 	// Client is the configured client, or zero. If its Issuer is "", it belongs to the first
 	// authorization server that it is used with, and is not presented to any other.
 	Client oauth.Registration
+
+	// RedirectURI is the one on the machine of a user that Client is registered with, or "".
+	RedirectURI string
 
 	// MetadataURL is the client id with a metadata document that the gateway serves, or "".
 	MetadataURL string
@@ -258,6 +262,45 @@ func (s *Source) Check(ctx context.Context, principal string) error {
 	return nil
 }
 
+// Held is a grant that a principal has.
+type Held struct {
+	Serial   uint64    // of the access token; each new one has another number
+	SignedIn time.Time // the sign-in that it is from
+}
+
+// Held returns the grant of a principal, or a *Missing if it has none that may be sent. Unlike
+// Check it renews nothing, and waits for no more than a read of the vault, which is made if the last
+// one was longer ago than age.
+func (s *Source) Held(ctx context.Context, principal string, age time.Duration) (Held, error) {
+	if s.isLookDue(principal, age) {
+		if err := s.look(ctx, principal); err != nil {
+			return Held{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holderLocked(principal)
+	if err := s.withheldLocked(h, time.Now()); err != nil {
+		return Held{}, err
+	}
+	return Held{h.serial, h.grant.SignedIn}, nil
+}
+
+// Look reads the grants of many principals from the vault, with one list of it. Those that cannot be
+// read stay as they are.
+func (s *Source) Look(ctx context.Context, principals []string) error {
+	all, err := s.cfg.Vault.Listing(ctx)
+	if err != nil {
+		return err
+	}
+	for _, principal := range principals {
+		if err := cmp.Or(ctx.Err(), s.lookIn(ctx, principal, all.Grants)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Has reports whether a principal has a grant that may be sent, with scopes.
 func (s *Source) Has(ctx context.Context, principal string, scopes []string) bool {
 	g, _, err := s.token(ctx, principal)
@@ -447,7 +490,7 @@ func (s *Source) stepUp(ctx context.Context, req *mcp.Request, challenge oauth.B
 }
 
 // askForScopes is stepUp with what is known. isNew reports whether the step-up was not asked for
-// before.
+// before. For scopes that were granted a sign-in changes nothing, and is not asked for.
 func (s *Source) askForScopes(req *mcp.Request, challenge oauth.Bearer, sent uint64) (m *Missing, isNew bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -456,8 +499,11 @@ func (s *Source) askForScopes(req *mcp.Request, challenge oauth.Bearer, sent uin
 		return nil, false, s.missingLocked(h)
 	}
 	lacks := func(scope string) bool { return !slices.Contains(h.grant.Scopes, scope) }
-	if h.serial != sent && !slices.ContainsFunc(challenge.Scopes, lacks) {
-		return nil, false, nil
+	if !slices.ContainsFunc(challenge.Scopes, lacks) {
+		if h.serial != sent {
+			return nil, false, nil
+		}
+		return nil, false, &Error{"it requires the scopes " + scopeText(challenge.Scopes) + " and refuses your access, although that has them", nil}
 	}
 	union := oauth.ScopeSources{Granted: append([]string{}, h.grant.Scopes...), Challenge: challenge.Scopes}.Scopes()
 	may, isNew := h.mayStepUpLocked(itemOf(req))

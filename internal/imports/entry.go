@@ -183,7 +183,7 @@ func (e *entry) setting(m configfile.Member) {
 	case "startup_timeout_sec", "startup_timeout_ms", "connectionTimeout", "initTimeout":
 		e.note(line, `%q is not imported: the times for the start are the same for all servers (set "limits.connect" and "limits.handshake")`, m.Key)
 	case "oauth", "auth", "scopes", "oauth_resource", "authProviderType":
-		e.note(line, `%q is not imported: the gateway does not sign in (if the server requires it, write an Authorization header in "headers")`, m.Key)
+		e.signIn(m)
 	case "headersHelper", "http_headers_helper":
 		e.note(line, `%q is not imported: headers are not taken from a program (write them in "headers"; ${NAME} takes a value from the environment)`, m.Key)
 	case "sandbox", "sandboxEnabled":
@@ -391,6 +391,7 @@ func (e *entry) finish() string {
 	if problem := cmp.Or(e.finishProgram(), e.finishAddress()); problem != "" {
 		return problem
 	}
+	e.finishSignIn()
 	e.finishFilters()
 	if e.isSelf() {
 		return "it is this gateway"

@@ -70,6 +70,7 @@ type Server struct {
 	Cwd     string
 	URL     string
 	Headers []Pair
+	OAuth   *OAuth // nil for none, and for one of which nothing is known
 
 	Disabled         bool
 	Include, Exclude []string

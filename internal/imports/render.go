@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -61,6 +62,20 @@ func (s *Server) Entry() string {
 	text("cwd", s.Cwd)
 	text("url", s.URL)
 	pairs("headers", s.Headers)
+	if s.OAuth != nil {
+		b.WriteString("oauth:\n")
+		for _, m := range s.OAuth.Members() {
+			b.WriteString("  ")
+			switch value := m.Value.(type) {
+			case string:
+				text(m.Key, value)
+			case int:
+				line(m.Key, strconv.Itoa(value))
+			case []string:
+				list(m.Key, value)
+			}
+		}
+	}
 	list("include", s.Include)
 	list("exclude", s.Exclude)
 	if s.Timeout > 0 {

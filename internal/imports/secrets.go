@@ -69,6 +69,9 @@ func (s *Server) texts() []string {
 	for _, p := range slices.Concat(s.Env, s.Headers) {
 		texts = append(texts, p.Value)
 	}
+	if s.OAuth != nil {
+		texts = append(texts, s.OAuth.ClientID, s.OAuth.ClientSecret)
+	}
 	return texts
 }
 
@@ -145,6 +148,12 @@ func (s *Server) eachLiteral(f func(*Server, *literal)) {
 		if l.placeholder = isReplaceable(p.Name, value); l.placeholder || (isSecret(p.Name, value) || isKey(p.Name, value)) && !isPlaceholder(value, isSecret(p.Name, "a long value")) {
 			f(s, l)
 		}
+	}
+	if o := s.OAuth; o != nil && o.ClientSecret != "" && isLiteral(o.ClientSecret) {
+		f(s, &literal{
+			at: "the secret of the client", name: s.ownVariable("CLIENT_SECRET"), value: o.ClientSecret,
+			placeholder: isPlaceholder(o.ClientSecret, true), replace: func(reference string) { o.ClientSecret = reference },
+		})
 	}
 	for i := range s.Args {
 		if l := s.argument(i); l != nil {

@@ -182,6 +182,9 @@ func (e *entry) variables() []string {
 	for _, p := range slices.Concat(e.Env, e.Headers) {
 		texts = append(texts, p.Value)
 	}
+	if e.OAuth != nil {
+		texts = append(texts, e.OAuth.ClientID, e.OAuth.ClientSecret)
+	}
 	var all []string
 	for _, text := range texts {
 		for _, found := range ownReference.FindAllStringSubmatch(text, -1) {

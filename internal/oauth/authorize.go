@@ -23,6 +23,7 @@ type AuthorizationRequest struct {
 	RedirectURI  string
 	Resource     string            // sent byte for byte; "" omits the parameter
 	Scopes       []string          // nil omits the parameter
+	Nonce        string            // of the ID token (OpenID Connect); "" omits the parameter
 	Parameters   map[string]string // more parameters; none of ours can be replaced
 }
 
@@ -76,6 +77,7 @@ func Begin(r AuthorizationRequest) (*Authorization, error) {
 	}
 	setScopes(form, r.Scopes)
 	setUnlessEmpty(form, "resource", r.Resource)
+	setUnlessEmpty(form, "nonce", r.Nonce)
 	if err := addParameters(form, r.Parameters); err != nil {
 		return nil, err
 	}
@@ -96,7 +98,9 @@ func (r AuthorizationRequest) check() error {
 	switch {
 	case r.Server.AuthorizationEndpoint == "":
 		return &CheckError{Check: CheckEndpoint, At: r.Server.Issuer, Want: "an authorization_endpoint"}
-	case !r.Server.S256 && !r.Server.FixedPaths:
+	// Some OpenID providers support PKCE and do not publish that. For a client with a credential,
+	// the nonce prevents the injection of codes, too (RFC 9700, section 2.1.1).
+	case !r.Server.S256 && !r.Server.FixedPaths && (r.Nonce == "" || r.Registration.isPublic()):
 		return errNoPKCE(r.Server.Issuer)
 	case r.RedirectURI == "":
 		return errors.New("the authorization request has no redirect URI")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 const testIssuer = "https://as.example.com/t"
@@ -83,6 +84,28 @@ func TestBeginVariants(t *testing.T) {
 		}
 		if strings.Contains(a.URL, "resource") || strings.Contains(a.URL, "scope") {
 			t.Errorf("the URL is %q", a.URL)
+		}
+	})
+	t.Run("a nonce", func(t *testing.T) {
+		r := testRequest()
+		r.Nonce = "n-1"
+		a, err := oauth.Begin(r)
+		if err != nil || !strings.Contains(a.URL, "&nonce=n-1&") {
+			t.Errorf("%v, %+v", err, a)
+		}
+		// Instead of the word of the server that it supports PKCE, it is enough for a client
+		// with a credential.
+		r.Server.S256 = false
+		if _, err := oauth.Begin(r); err == nil {
+			t.Error("a public client without PKCE")
+		}
+		r.Registration.Secret = mcp.NewToken("s")
+		if a, err := oauth.Begin(r); err != nil || !strings.Contains(a.URL, "code_challenge_method=S256") {
+			t.Errorf("a client with a secret: %v", err)
+		}
+		r.Nonce = ""
+		if _, err := oauth.Begin(r); err == nil {
+			t.Error("without a nonce and PKCE")
 		}
 	})
 	t.Run("a query of the endpoint", func(t *testing.T) {

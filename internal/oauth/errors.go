@@ -35,6 +35,7 @@ const (
 	CheckCredential      Check = "issuer of the credential" //nolint:gosec // the name of a check
 	CheckAuthMethod      Check = "token_endpoint_auth_methods_supported"
 	CheckIDJAGClaim      Check = "ID-JAG"
+	CheckIDTokenClaim    Check = "ID token"
 	CheckRegistration    Check = "registration"
 	CheckParameter       Check = "parameter"
 )

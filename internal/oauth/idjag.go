@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -68,4 +69,69 @@ func texts(value jsontext.Value) []string {
 		return nil
 	}
 	return many
+}
+
+// maxSkew is the difference of clocks that is tolerated in an assertion.
+const maxSkew = 30 * time.Second
+
+// CheckIDJAGLife checks the issuer of an assertion, which is the identity provider, and its
+// lifetime: it has an end, which is not over, and it is not from the future.
+func CheckIDJAGLife(assertion mcp.Token, issuer string, now time.Time) error {
+	claims, err := readTimes(assertion, CheckIDJAGClaim, "the assertion")
+	if err != nil {
+		return err
+	}
+	if claims.Issuer != issuer {
+		return &CheckError{Check: CheckIDJAGClaim, At: "iss", Got: claims.Issuer, Want: quoted(issuer)}
+	}
+	if ends, ok := timeOf(claims.Expires); !ok || !now.Add(-maxSkew).Before(ends) {
+		return &CheckError{Check: CheckIDJAGClaim, At: "exp", Got: string(claims.Expires), Want: "a time that is to come"}
+	}
+	if issued, ok := timeOf(claims.Issued); len(claims.Issued) > 0 && (!ok || issued.After(now.Add(maxSkew))) {
+		return &CheckError{Check: CheckIDJAGClaim, At: "iat", Got: string(claims.Issued), Want: "a time that is over"}
+	}
+	return nil
+}
+
+// CheckIDToken checks the issuer of an ID token, and that it has not expired, before it is sent
+// to that issuer, which verifies it. Errors do not contain the token. One that has expired fails at
+// "exp".
+func CheckIDToken(token mcp.Token, issuer string, now time.Time) error {
+	claims, err := readTimes(token, CheckIDTokenClaim, "the ID token")
+	if err != nil {
+		return err
+	}
+	if claims.Issuer != issuer {
+		return &CheckError{Check: CheckIDTokenClaim, At: "iss", Got: claims.Issuer, Want: quoted(issuer)}
+	}
+	if ends, ok := timeOf(claims.Expires); !ok || !now.Before(ends) {
+		return &CheckError{Check: CheckIDTokenClaim, At: "exp", Got: string(claims.Expires), Want: "a time that is to come"}
+	}
+	return nil
+}
+
+// times are claims of a JWT.
+type times struct {
+	Issuer  string         `json:"iss"`
+	Expires jsontext.Value `json:"exp"`
+	Issued  jsontext.Value `json:"iat"`
+}
+
+// readTimes returns the claims of a JWT, which are not verified. what names it.
+func readTimes(token mcp.Token, check Check, what string) (times, error) {
+	var claims times
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 || !decodePart(parts[1], &claims) {
+		return times{}, &CheckError{Check: check, At: what, Want: "a JWT"}
+	}
+	return claims, nil
+}
+
+// timeOf returns the time of a claim (RFC 7519, section 2: NumericDate).
+func timeOf(claim jsontext.Value) (time.Time, bool) {
+	var seconds float64
+	if len(claim) == 0 || json.Unmarshal(claim, &seconds) != nil || seconds < 0 || seconds > 1<<40 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(seconds * 1000)), true
 }

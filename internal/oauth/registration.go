@@ -54,6 +54,9 @@ const (
 	MethodPrivateKeyJWT = "private_key_jwt"
 )
 
+// isPublic reports whether the client has no credential.
+func (r *Registration) isPublic() bool { return r.Secret.IsZero() && r.Key == nil }
+
 // belongsTo reports whether the client may be presented to a server.
 func (r *Registration) belongsTo(s *Server) error {
 	if r.Issuer == s.Issuer && r.Issuer != "" {

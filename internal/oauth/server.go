@@ -25,6 +25,8 @@ type Server struct {
 	// IntrospectionMethods and IntrospectionAlgs are the same for the introspection endpoint.
 	IntrospectionMethods []string
 	IntrospectionAlgs    []string
+	// SubjectTypes are the subject_types_supported of OpenID Connect; nil if absent.
+	SubjectTypes []string
 
 	S256        bool // code_challenge_methods_supported has S256
 	ResponseIss bool // authorization_response_iss_parameter_supported
@@ -47,6 +49,7 @@ type serverMetadata struct {
 	SigningAlgs           []string `json:"token_endpoint_auth_signing_alg_values_supported"`
 	IntrospectionMethods  []string `json:"introspection_endpoint_auth_methods_supported"`
 	IntrospectionAlgs     []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+	SubjectTypes          []string `json:"subject_types_supported"`
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 	ResponseIss           bool     `json:"authorization_response_iss_parameter_supported"`
 	MetadataID            bool     `json:"client_id_metadata_document_supported"`
@@ -92,6 +95,7 @@ func (c *Client) checkServer(at, issuer string, doc *serverMetadata, code bool) 
 		SigningAlgs:           doc.SigningAlgs,
 		IntrospectionMethods:  doc.IntrospectionMethods,
 		IntrospectionAlgs:     doc.IntrospectionAlgs,
+		SubjectTypes:          doc.SubjectTypes,
 		S256:                  slices.Contains(doc.ChallengeMethods, "S256"),
 		ResponseIss:           doc.ResponseIss,
 		MetadataID:            doc.MetadataID,
@@ -100,6 +104,12 @@ func (c *Client) checkServer(at, issuer string, doc *serverMetadata, code bool) 
 		return nil, errNoPKCE(at)
 	}
 	return s, nil
+}
+
+// IsPairwise reports whether the server gives each client another subject of a user, and no
+// client the same (OpenID Connect Core 1.0, section 8).
+func (s *Server) IsPairwise() bool {
+	return len(s.SubjectTypes) == 1 && s.SubjectTypes[0] == "pairwise"
 }
 
 func errNoPKCE(at string) error {

@@ -5,6 +5,7 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"net/http"
@@ -68,9 +69,14 @@ func (c *Client) Token(ctx context.Context, s *Server, r *Registration, g Grant)
 	return g.tokens(s.TokenEndpoint, reply, start)
 }
 
-// WantRevocation is the Want of the *CheckError of Revoke for a server that has no endpoint to
-// revoke tokens.
-const WantRevocation = "a revocation_endpoint"
+const wantRevocation = "a revocation_endpoint"
+
+// IsNoRevocation reports whether err is that of Revoke for a server that has no endpoint to revoke
+// tokens.
+func IsNoRevocation(err error) bool {
+	check, ok := errors.AsType[*CheckError](err)
+	return ok && check.Check == CheckEndpoint && check.Want == wantRevocation
+}
 
 // Revoke revokes a token of an issuer (RFC 7009), which has to be the server. A refresh
 // token is revoked with its access tokens where the server does so.
@@ -79,7 +85,7 @@ func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer 
 		return &CheckError{Check: CheckCredential, At: s.Issuer, Got: issuer, Want: quoted(s.Issuer), Cure: "the token is of another authorization server"}
 	}
 	if s.RevocationEndpoint == "" {
-		return &CheckError{Check: CheckEndpoint, At: s.Issuer, Want: WantRevocation}
+		return &CheckError{Check: CheckEndpoint, At: s.Issuer, Want: wantRevocation}
 	}
 	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {"access_token"}}
 	if isRefresh {
@@ -180,7 +186,7 @@ type tokenResponse struct {
 // tokens returns the tokens of a response to a request that began at start.
 func (g Grant) tokens(at string, r *reply, start time.Time) (*Tokens, error) {
 	refuse := func(check Check, got, want string) (*Tokens, error) {
-		return nil, &CheckError{Check: check, At: at, Got: got, Want: want}
+		return nil, &CheckError{Check: check, At: at, Got: message{secrets: g.secrets}.scrub(got), Want: want}
 	}
 	var resp tokenResponse
 	if !r.isJSON() {

@@ -140,7 +140,7 @@ func (p *Policy) values(s *Subject, it *Item, to []Value) []Value {
 }
 
 func (p *Policy) verdict(s *Subject, it *Item, values []Value) Verdict {
-	d := p.combine(s, values)
+	d := p.forTools(s, it, p.combine(s, values))
 	v := Verdict{Decision: d, method: Method(it.kind)}
 	if d.Effect == Open {
 		v.values = slices.Clone(values)
@@ -165,6 +165,10 @@ func (p *Policy) Lister(s *Subject) *Lister {
 
 // List is [Policy.List]. The Verdict must not be changed.
 func (l *Lister) List(it *Item) *Verdict {
+	if it.IsGate() { // also by what is known of the tools
+		v := l.policy.List(l.subject, it)
+		return &v
+	}
 	l.values = l.policy.values(l.subject, it, l.values[:0])
 	l.key = append(l.key[:0], it.kind...)
 	for _, v := range l.values {
@@ -204,7 +208,7 @@ func (p *Policy) Decide(s *Subject, it *Item, call *Call, known *Verdict) Decisi
 		}
 		values = append(values, v)
 	}
-	return p.combine(s, values)
+	return p.forTools(s, it, p.combine(s, values))
 }
 
 // combine returns the outcome of the rules. It is Open if some are unknown and matter.
@@ -267,7 +271,21 @@ func (s *Subject) appendLacking(to, scopes []string) []string {
 
 // evaluate returns the value of a rule, and the error if it failed.
 func (p *Policy) evaluate(r *rule, in *input) (Value, error) {
+	return p.evaluateFrom(in.match(r.on), r, in)
+}
+
+// evaluateSome is evaluate for items whose names are not known. A rule that allows is evaluated for one that
+// its patterns match, if they can match one.
+func (p *Policy) evaluateSome(r *rule, in *input) Value {
 	v := in.match(r.on)
+	if v == Unknown && r.kind == allow {
+		v = True
+	}
+	v, _ = p.evaluateFrom(v, r, in)
+	return v
+}
+
+func (p *Policy) evaluateFrom(v Value, r *rule, in *input) (Value, error) {
 	var failed error
 	for i := range r.terms {
 		if v == False {

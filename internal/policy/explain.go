@@ -51,5 +51,5 @@ func (p *Policy) Explain(s *Subject, it *Item, call *Call) ([]RuleValue, Decisio
 		}
 		all, values = append(all, one), append(values, v)
 	}
-	return all, quiet.combine(s, values)
+	return all, quiet.forTools(s, it, quiet.combine(s, values))
 }

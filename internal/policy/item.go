@@ -28,6 +28,8 @@ type Item struct {
 	annotations, tags                   ref.Val
 	invalid                             reads // readsAnnotations, readsTags
 	small                               bool  // all of it; see small
+
+	tools *Item // what is known of the tools that a gate takes the place of, or nil; see NewGate
 }
 
 // NewItem returns the item of a backend, by the name that clients use and the backend's own.

@@ -36,8 +36,7 @@ func (p *Policy) mayAllow(s *Subject, it *Item, unknown reads) bool {
 	in.method, in.unknown = types.String(Method(it.kind)), unknown
 	values := make([]Value, 0, len(p.rules))
 	for i := range p.rules {
-		v, _ := p.evaluate(&p.rules[i], in)
-		values = append(values, v)
+		values = append(values, p.evaluateSome(&p.rules[i], in))
 	}
 	return p.combine(s, values).Effect != Denied
 }

@@ -64,10 +64,13 @@ func Compile(variable, text string) (*Expression, error) {
 	return &Expression{variable, program}, nil
 }
 
-// The reasons for which an expression results in no name. They do not quote values.
+// ErrEmpty reports that an expression results in an empty string, as one does that refuses a
+// credential.
+var ErrEmpty = errors.New("the expression results in an empty string")
+
+// The other reasons for which an expression results in no name. They do not quote values.
 var (
 	errNoString  = errors.New("the expression does not result in a string")
-	errEmpty     = errors.New("the expression results in an empty string")
 	errTooLong   = fmt.Errorf("the expression results in more than %d bytes", MaxName)
 	errUnprinted = errors.New("the expression results in a string with control characters")
 	errFailed    = errors.New("the expression cannot be evaluated, because a value is missing or of another type")
@@ -94,7 +97,7 @@ func (e *Expression) Name(values map[string]any) (string, error) {
 func Check(name string) error {
 	switch {
 	case name == "":
-		return errEmpty
+		return ErrEmpty
 	case len(name) > MaxName:
 		return errTooLong
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):

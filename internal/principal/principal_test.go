@@ -34,7 +34,7 @@ func TestName(t *testing.T) {
 		{`claims.number`, "", errNoString},
 		{`claims.nothing`, "", errNoString},
 		{`claims.groups`, "", errNoString},
-		{`claims.empty`, "", errEmpty},
+		{`claims.empty`, "", ErrEmpty},
 		{`claims.line`, "", errUnprinted},
 		{`claims.bad`, "", errUnprinted},
 		{`claims.spoof`, "", errUnprinted},

@@ -13,6 +13,7 @@ package recorder
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,7 @@ type Call struct {
 
 	Stages    [mcp.NumStages]time.Duration // -1 for a stage that was not reached, or is not known
 	Start     time.Duration                // of the wait for a connection: the start of a process
+	Install   time.Duration                // of Start: a package manager
 	Handshake time.Duration                // of the wait for a connection: the handshake
 	Attempts  int                          // how often it was sent to the backend
 	Asks      int                          // requests to the client
@@ -80,6 +82,7 @@ func (c *Call) SetStages(t *mcp.Timeline) {
 	}
 	c.Attempts = t.Attempts()
 	c.Start, c.Handshake = t.Opening()
+	c.Install = t.Installing()
 	c.Asks, c.Waiting = t.Asks()
 }
 
@@ -122,8 +125,10 @@ type record struct {
 	parent   mcp.CallID
 	received int64 // Unix nanoseconds
 
-	ended, delivered, start, handshake, waiting time.Duration
-	stages                                      [mcp.NumStages]time.Duration
+	ended, delivered, waiting time.Duration
+	stages                    [mcp.NumStages]time.Duration
+
+	start, install, handshake micros
 
 	code                          int64
 	requestBytes, responseBytes   int64
@@ -135,6 +140,13 @@ type record struct {
 	backendLen, clientLen, reasonLen, nameLen uint8
 	texts                                     [maxTexts]byte
 }
+
+// micros are microseconds, up to an hour.
+type micros uint32
+
+func microsOf(d time.Duration) micros { return micros(min(d.Microseconds(), math.MaxUint32)) }
+
+func (m micros) duration() time.Duration { return time.Duration(m) * time.Microsecond }
 
 // slot is a place in the ring. The lock is held for a copy of the record only.
 type slot struct {
@@ -248,7 +260,8 @@ func (r *Recorder) numbered(n uint64) (Call, bool) {
 
 func (d *record) set(c *Call) {
 	d.id, d.parent, d.received = c.ID, c.Parent, c.Received.UnixNano()
-	d.ended, d.delivered, d.start, d.handshake, d.waiting = c.Ended, c.Delivered, c.Start, c.Handshake, c.Waiting
+	d.ended, d.delivered, d.waiting = c.Ended, c.Delivered, c.Waiting
+	d.start, d.install, d.handshake = microsOf(c.Start), microsOf(c.Install), microsOf(c.Handshake)
 	d.stages = c.Stages
 	d.code, d.requestBytes, d.responseBytes = c.Code, c.RequestBytes, c.ResponseBytes
 	d.asks, d.attempts = count(c.Asks), count(c.Attempts)
@@ -277,7 +290,7 @@ func take(from []byte, n uint8) (text string, rest []byte) { return string(from[
 func (d *record) call() Call {
 	c := Call{
 		ID: d.id, Parent: d.parent, Received: time.Unix(0, d.received), Ended: d.ended, Delivered: d.delivered,
-		Start: d.start, Handshake: d.handshake, Waiting: d.waiting, Stages: d.stages,
+		Start: d.start.duration(), Install: d.install.duration(), Handshake: d.handshake.duration(), Waiting: d.waiting, Stages: d.stages,
 		Code: d.code, RequestBytes: d.requestBytes, ResponseBytes: d.responseBytes,
 		Asks: int(d.asks), Attempts: int(d.attempts),
 		Method: word(words.methods, d.method), Outcome: word(words.outcomes, d.outcome),

@@ -25,7 +25,7 @@ func aCall(id mcp.CallID) Call {
 		Outcome: "failed", Code: 1002, Reason: "the longest of codes", Delivery: mcp.Unknown,
 		ClientVersion: mcp.V20250618, BackendVersion: mcp.V20260728, RequestBytes: 40, ResponseBytes: 1 << 33,
 		Stages: [mcp.NumStages]time.Duration{0, 1, 2, 3, -1, 5},
-		Start:  6, Handshake: 7, Attempts: 2, Asks: 3, Waiting: 8, Delivered: 9,
+		Start:  6 * time.Microsecond, Install: 5 * time.Microsecond, Handshake: time.Hour, Attempts: 2, Asks: 3, Waiting: 8, Delivered: 9,
 	}
 }
 

@@ -35,6 +35,10 @@ type Config struct {
 	// Join returns a connection to a gateway that runs already, or nil.
 	Join func(context.Context) Conn
 
+	// IsGone reports whether the client that has closed its end is gone, and reads nothing
+	// any more. If it is nil, no client is.
+	IsGone func() bool
+
 	// Report reports what the user should know. It may be called concurrently.
 	Report func(text string)
 }
@@ -110,12 +114,16 @@ func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	go func() { read <- r.readClient(ctx, in) }() // ends with in
 	select {
 	case err := <-read:
-		if errors.Is(err, io.EOF) {
+		switch {
+		case !errors.Is(err, io.EOF):
+			r.abandon()
+			return err
+		case r.cfg.IsGone != nil && r.cfg.IsGone():
+			r.abandon()
+		default:
 			r.finish(ctx)
-			return nil
 		}
-		r.abandon()
-		return err
+		return nil
 	case <-ctx.Done():
 		r.abandon()
 		return context.Cause(ctx)

@@ -45,6 +45,7 @@ type world struct {
 	silent   int // so many gateways do not answer a handshake
 	leaving  int // so many gateways accept the next connection, and then no session
 	said     []string
+	gone     bool // a client that closes its end is gone
 }
 
 // relayed runs f in a bubble with a client of a Relay.
@@ -54,7 +55,7 @@ func relayed(t *testing.T, f func(*world)) {
 		client, in := memnet.Pipe(memnet.DefaultBuffer)
 		w := &world{t: t, client: client, lines: bufio.NewReader(client), ended: make(chan error, 1), held: make(chan error, 10)}
 		ctx, cancel := context.WithCancel(t.Context())
-		r := relay.New(relay.Config{Connect: w.connect, Join: w.join, Report: w.report})
+		r := relay.New(relay.Config{Connect: w.connect, Join: w.join, IsGone: func() bool { return w.gone }, Report: w.report})
 		go func() { // ends with the pipe
 			err := r.Run(ctx, in, in)
 			_ = in.Close()
@@ -484,6 +485,31 @@ func TestClientIsKilled(t *testing.T) {
 		<-w.held
 		if d := time.Since(begun); d > 2*time.Second {
 			t.Errorf("the call was cancelled after %v", d)
+		}
+	})
+}
+
+// The answers to a client that has closed its end, and reads no more, are not waited for.
+func TestClientHangsUp(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.gone = true
+		w.handshake()
+		w.send(call("1", "wait", "{}"))
+		synctest.Wait()
+		begun := time.Now()
+		if err := w.client.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-w.ended; err != nil {
+			t.Error(err)
+		}
+		w.ended <- nil
+		if d := time.Since(begun); d > 0 {
+			t.Errorf("the end took %v", d)
+		}
+		if err := <-w.held; err == nil {
+			t.Error("the call was not cancelled")
 		}
 	})
 }

@@ -21,6 +21,12 @@ const (
 	Image      // container images
 )
 
+// Manager returns the name of the package manager that most often installs packages of the kind.
+func (k Kind) Manager() string { return []string{"npm", "uv", "docker"}[k] }
+
+// Program returns the name of the program that most often runs packages of the kind.
+func (k Kind) Program() string { return []string{"node", "python", "container"}[k] }
+
 // Package is a package in the arguments of a command.
 type Package struct {
 	Kind   Kind

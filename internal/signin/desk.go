@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/signalbox-mcp/signalbox/internal/grant"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -47,8 +48,17 @@ type Config struct {
 	Open func() (base string, release func(), err error)
 
 	// Identify returns the principal of a token of the gateway, which a user enters into a
-	// form. If it is nil, each browser that reaches the pages is that of the principal "".
+	// form. It may be nil.
 	Identify func(r *http.Request, token mcp.Token) (principal string, ok bool)
+
+	// Provider is where users identify themselves, with a PublicURL, or nil. Without it and
+	// Identify, each browser that reaches the pages is that of the principal "".
+	Provider *oidc.Provider
+
+	// Keep keeps what a user has proved at the Provider, and IDTokens has what was kept. Both
+	// may be nil if there is no Handler without a Source.
+	Keep     func(context.Context, *oidc.Identity) error
+	IDTokens *oidc.Tokens
 
 	// PublicURL is the base of the URLs if it is the same for all pendings, or "". If it is an
 	// https URL, authorization servers may read the metadata of the gateway as a client there,
@@ -92,7 +102,8 @@ const (
 type Desk struct {
 	cfg      Config
 	box      *seal.Box
-	attempts *attempts
+	attempts *attempts       // to enter a token
+	begins   *attempts       // to go to the identity provider
 	client   []byte          // the metadata of the gateway as a client, or nil
 	ctx      context.Context //nolint:containedctx // of the watches of pendings; Close ends it
 	cancel   context.CancelFunc
@@ -103,6 +114,9 @@ type Desk struct {
 	byID    map[string]*pending
 	byOwner map[owner]*pending
 	byState map[string]*pending
+
+	receivers   map[string]*receiver    // by redirect URI
+	identifying map[string]*identifying // by state
 }
 
 // owner identifies a pending: there is one at a time.
@@ -115,7 +129,8 @@ type pending struct {
 	id      string
 	url     string // of the page
 	base    string
-	source  *grant.Source
+	source  *grant.Source // nil for a sign-in at the identity provider alone
+	access  access        // what it waits for
 	expires time.Time
 	created time.Time
 	release func()
@@ -133,6 +148,11 @@ type pending struct {
 	try      *try          // the current one
 	isEnded  bool
 	notified map[*mcp.Scope]bool
+	refusals int
+	receives string // the redirect URI of the receiver that it uses, or ""
+
+	ticket      [32]byte  // the digest of the last one, which is valid
+	ticketUntil time.Time // until then
 }
 
 // try is one try of the user to sign in. A refusal ends it and not the pending.
@@ -168,8 +188,9 @@ func New(cfg Config) (*Desk, error) {
 		return nil, err
 	}
 	d := &Desk{
-		cfg: cfg, box: box, attempts: newAttempts(),
+		cfg: cfg, box: box, attempts: newAttempts(), begins: newBegins(), identifying: make(map[string]*identifying),
 		byID: make(map[string]*pending), byOwner: make(map[owner]*pending), byState: make(map[string]*pending),
+		receivers: make(map[string]*receiver),
 	}
 	if d.client, err = clientDocument(cfg.PublicURL, cfg.Name); err != nil {
 		return nil, err
@@ -195,13 +216,17 @@ func (d *Desk) Close() {
 // HasPages reports whether users can sign in with a browser.
 func (d *Desk) HasPages() bool { return d.cfg.Open != nil }
 
-// begin returns the pending of a principal at a backend, which it makes unless there is one.
+// begin returns the pending of a principal at a backend, which it makes unless there is one. Without
+// a source, the user signs in at the identity provider alone.
 func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source) (*pending, error) {
 	own := owner{m.Principal, m.Backend}
 	if p := d.join(m, source); p != nil { //nolint:contextcheck // it notifies with the context of the Desk
 		return p, nil
 	}
-	if d.cfg.Open == nil {
+	switch {
+	case source == nil && (d.cfg.Provider == nil || d.cfg.IDTokens == nil):
+		return nil, errNoProvider
+	case d.cfg.Open == nil:
 		return nil, errNoPages
 	}
 	base, release, err := d.cfg.Open()
@@ -210,11 +235,18 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 	}
 	id, now := rand.Text(), time.Now()
 	p := &pending{
-		owner: own, id: id, url: base + PathPages + id, base: base, source: source, scopes: m.Scopes,
+		owner: own, id: id, url: base + PathPages + id, base: base, source: source, access: source, scopes: m.Scopes,
 		created: now, expires: now.Add(Lifetime), release: release, turn: make(chan struct{}, 1), over: make(chan struct{}), try: newTry(),
 	}
 	if m.Reason == grant.NeedsMoreScope {
 		p.lacks = m.Scopes
+	}
+	if source == nil {
+		wanted := idTokens{Tokens: d.cfg.IDTokens}
+		if m.Reason != grant.NeverSignedIn && m.Reason != grant.NoIDToken {
+			wanted.after = now // the token that there is was refused
+		}
+		p.access = wanted
 	}
 	other, evicted, err := d.add(p) //nolint:contextcheck // it notifies with the context of the Desk
 	for _, old := range evicted {
@@ -228,7 +260,11 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 	return p, nil
 }
 
-var errNoPages = errors.New("there are no pages to sign in")
+// The errors of sign-ins that cannot begin.
+var (
+	errNoPages    = errors.New("there are no pages to sign in")
+	errNoProvider = errors.New("there is no identity provider for the pages (auth.browser)")
+)
 
 // join returns the pending of a principal at a backend, with more scopes, or nil. One that was
 // begun before the configuration of the backend changed ends.
@@ -319,11 +355,11 @@ func (d *Desk) oldestIdleLocked(of func(*pending) bool) []*pending {
 // expires.
 func (d *Desk) watch(ctx context.Context, p *pending) {
 	for {
-		changed := p.source.Watch(ctx, p.principal)
+		changed := p.access.Watch(ctx, p.principal)
 		d.mu.Lock()
 		lacks := p.lacks
 		d.mu.Unlock()
-		if p.source.Has(ctx, p.principal, lacks) {
+		if p.access.Has(ctx, p.principal, lacks) {
 			d.end(p, done) //nolint:contextcheck // it notifies with the context of the Desk
 			return
 		}
@@ -338,6 +374,7 @@ func (d *Desk) watch(ctx context.Context, p *pending) {
 
 func (d *Desk) removeLocked(p *pending) {
 	d.resetLocked(p)
+	d.releaseLocked(p)
 	delete(d.byID, p.id)
 	if d.byOwner[p.owner] == p {
 		delete(d.byOwner, p.owner)
@@ -388,6 +425,7 @@ func (d *Desk) refuse(p *pending) {
 	if p.isEnded {
 		return
 	}
+	p.refusals++
 	p.try.end(refused)
 	p.try = newTry()
 }
@@ -469,20 +507,24 @@ func (d *Desk) notify(p *pending, scopes map[*mcp.Scope]bool) {
 	}
 }
 
-// attempts limits how often tokens are tried: by one address, and by all.
+// attempts limits how often something is tried: by one address, and by all.
 type attempts struct {
-	mu  sync.Mutex
-	all *rate.Limiter
-	by  map[string]*rate.Limiter
+	mu   sync.Mutex
+	all  *rate.Limiter
+	by   map[string]*rate.Limiter
+	each func() *rate.Limiter
 }
 
 func newAttempts() *attempts {
-	return &attempts{all: rate.NewLimiter(rate.Every(100*time.Millisecond), 100), by: make(map[string]*rate.Limiter)}
+	return &attempts{
+		all: rate.NewLimiter(rate.Every(100*time.Millisecond), 100), by: make(map[string]*rate.Limiter),
+		each: func() *rate.Limiter { return rate.NewLimiter(rate.Every(6*time.Second), 10) },
+	}
 }
 
 const maxAddresses = 10_000
 
-// allow reports whether a token may be tried from an address.
+// allow reports whether it may be tried from an address.
 func (a *attempts) allow(address string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -491,7 +533,7 @@ func (a *attempts) allow(address string) bool {
 		if len(a.by) >= maxAddresses {
 			clear(a.by) // all still bounds them together
 		}
-		own = rate.NewLimiter(rate.Every(6*time.Second), 10)
+		own = a.each()
 		a.by[address] = own
 	}
 	return own.Allow() && a.all.Allow()

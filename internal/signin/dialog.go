@@ -37,8 +37,11 @@ const inputKey = "signin"
 type Handler struct {
 	Next    mcp.Handler // the backend
 	Desk    *Desk
-	Source  *grant.Source
 	Backend string // its configured name
+
+	// Source is what the users sign in for. If it is nil, they sign in at the identity provider
+	// of the Desk alone, and the backend is called with what they have proved there.
+	Source *grant.Source
 
 	// IsSingle is whether all requests are those of the principal "".
 	IsSingle bool
@@ -125,8 +128,10 @@ func (h *Handler) wayFor(req *mcp.Request) way {
 	switch {
 	case req.TakesInputRequired:
 		return byInput
-	case req.Client.Version == mcp.V20251125, isModern(req):
-		return byAsking // a modern client is asked by the call that the request is within
+	case isModern(req):
+		return byAsking // the request is within a call, which asks
+	case req.Client.Version == mcp.V20251125:
+		return byAsking
 	default:
 		return byText // URLs came with 2025-11-25
 	}
@@ -291,14 +296,25 @@ func textFor(p *pending, m *grant.Missing) string {
 	if m.Reason == grant.NeverSignedIn {
 		return textOf(p)
 	}
-	return fmt.Sprintf("%q: %s. Open %s in a browser, then call this again. (In a terminal: signalbox login %s)", p.backend, m.Error(), p.url, p.backend)
+	return fmt.Sprintf("%q: %s. Open %s in a browser, then call this again.%s", p.backend, m.Error(), p.url, p.inTerminal())
 }
 
 func textOf(p *pending) string {
-	return fmt.Sprintf("%q needs you to sign in first. Open %s in a browser, then call this again. (In a terminal: signalbox login %s)", p.backend, p.url, p.backend)
+	return fmt.Sprintf("%q needs you to sign in first. Open %s in a browser, then call this again.%s", p.backend, p.url, p.inTerminal())
+}
+
+// inTerminal returns the other way to sign in, if there is one.
+func (p *pending) inTerminal() string {
+	if p.source == nil {
+		return ""
+	}
+	return " (In a terminal: signalbox login " + p.backend + ")"
 }
 
 func refusedText(p *pending) string {
+	if p.source == nil {
+		return fmt.Sprintf("The sign-in for %q was refused at the identity provider. To try again, open %s in a browser, then call this again.", p.backend, p.url)
+	}
 	return fmt.Sprintf("The sign-in to %q was refused at its authorization server. To try again, open %s in a browser, then call this again.", p.backend, p.url)
 }
 
@@ -343,6 +359,8 @@ func (h *Handler) notBegun(err error) error {
 	case errors.Is(err, ErrFull):
 		f.Code, f.Message = mcp.CodeLimit, "too many sign-ins have begun; try again later"
 		return &mcp.Denied{Status: http.StatusTooManyRequests, RetryAfter: time.Minute, Err: f.Wire()}
+	case errors.Is(err, errNoProvider):
+		f.Message = "a user has to sign in at the identity provider first, which needs auth.browser in the configuration of the gateway"
 	case errors.Is(err, errNoPages):
 		f.Message = fmt.Sprintf("a user has to sign in first, in a terminal: signalbox login %s", h.Backend)
 	default:

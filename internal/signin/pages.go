@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"html"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,7 +27,7 @@ import (
 
 // IsPage reports whether a Desk serves a path.
 func IsPage(path string) bool {
-	return path == PathCallback || path == PathClient || strings.HasPrefix(path, PathPages)
+	return path == PathCallback || path == PathIdentity || path == PathClient || strings.HasPrefix(path, PathPages)
 }
 
 // prepareTimeout bounds the time to find an authorization server and to register there.
@@ -54,6 +53,10 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.postPage(w, r, id)
 	case r.URL.Path == PathCallback && r.Method == http.MethodGet:
 		d.callback(w, r)
+	case r.URL.Path == PathIdentity && d.cfg.Provider == nil:
+		http.NotFound(w, r)
+	case r.URL.Path == PathIdentity && r.Method == http.MethodGet:
+		d.identified(w, r)
 	case r.URL.Path == PathClient && isRead && d.client != nil:
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "max-age=300")
@@ -72,14 +75,24 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // showPage shows what a user is about to allow, or asks the user to identify itself. It begins
 // nothing: programs open links, too.
 func (d *Desk) showPage(w http.ResponseWriter, r *http.Request, id string) {
-	principal, isKnown := d.principalOf(r)
+	if ticket := r.URL.Query().Get(ticketField); ticket != "" && r.Method == http.MethodGet {
+		d.takeTicket(w, r, id, ticket)
+		return
+	}
+	principal, isKnown := d.principalOf(r, id)
 	if !isKnown {
-		writePage(w, http.StatusOK, "Identify yourself", formPage{Action: PathPages + id})
+		writePage(w, http.StatusOK, "Identify yourself", d.formPage(id))
 		return
 	}
 	p := d.ownPending(r, id, principal)
 	if p == nil {
 		d.unknown(w)
+		return
+	}
+	if p.source == nil {
+		writePage(w, http.StatusOK, "Sign in for "+p.backend, startPage{
+			Action: PathPages + id, Principal: principal, Backend: p.backend, Server: d.cfg.Provider.Host(), IsIdentity: true,
+		})
 		return
 	}
 	in, err := d.prepared(r.Context(), p)
@@ -130,7 +143,11 @@ func (d *Desk) prepared(ctx context.Context, p *pending) (*grant.SignIn, error) 
 	if in != nil {
 		return in, nil
 	}
-	in, err := p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: p.base + PathCallback, Scopes: scopes})
+	redirect, err := d.redirectURI(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	in, err = p.source.Prepare(ctx, p.principal, grant.SignInOptions{RedirectURI: redirect, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +181,9 @@ func reasonFor(p *pending, err error) string {
 	if own, ok := errors.AsType[*grant.Error](err); ok {
 		return p.backend + ": " + own.Error() + "."
 	}
+	if own, ok := errors.AsType[*redirectError](err); ok {
+		return p.backend + ": " + own.Error() + "."
+	}
 	return "The log of the gateway has the reason."
 }
 
@@ -179,17 +199,28 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		d.message(w, http.StatusBadRequest, "The form cannot be read", "")
 		return
 	}
-	principal, isKnown := d.principalOf(r)
+	principal, isKnown := d.principalOf(r, id)
 	if token := strings.TrimSpace(r.PostForm.Get("token")); d.cfg.Identify != nil && token != "" {
 		d.identify(w, r, id, token)
 		return
 	}
-	if !isKnown {
+	switch {
+	case !isKnown && d.cfg.Provider != nil && r.PostForm.Has(providerField) && isID(id):
+		d.toProvider(w, r, id, nil)
+		return
+	case !isKnown && d.cfg.Provider != nil && r.PostForm.Has(providerField):
+		d.unknown(w)
+		return
+	case !isKnown:
 		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 		return
 	}
 	if p = d.ownPending(r, id, principal); p == nil {
 		d.unknown(w)
+		return
+	}
+	if p.source == nil {
+		d.toProvider(w, r, id, p)
 		return
 	}
 	in, err := d.prepared(r.Context(), p)
@@ -235,20 +266,27 @@ func (d *Desk) isOwnOrigin(r *http.Request, p *pending) bool {
 	return err == nil && u.Host == r.Host
 }
 
+// formPage returns the ways to identify oneself.
+func (d *Desk) formPage(id string) formPage {
+	page := formPage{Action: PathPages + id, HasToken: d.cfg.Identify != nil}
+	if d.cfg.Provider != nil {
+		page.Server = d.cfg.Provider.Host()
+	}
+	return page
+}
+
 // identify sets the cookie of a user that has entered a token.
 func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string) {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
-	if !d.attempts.allow(address) {
+	if !d.attempts.allow(addressOf(r)) {
 		w.Header().Set("Retry-After", strconv.Itoa(10))
 		d.message(w, http.StatusTooManyRequests, "Too many tokens were tried", "Wait a minute, then try again.")
 		return
 	}
 	principal, ok := d.cfg.Identify(r, mcp.NewToken(token))
 	if !ok {
-		writePage(w, http.StatusForbidden, "Identify yourself", formPage{Action: PathPages + id, IsWrong: true})
+		page := d.formPage(id)
+		page.IsWrong = true
+		writePage(w, http.StatusForbidden, "Identify yourself", page)
 		return
 	}
 	base := d.cfg.PublicURL
@@ -290,11 +328,16 @@ func (d *Desk) callback(w http.ResponseWriter, r *http.Request) {
 // take returns the pending with a state, and its authorization request, if the request came from
 // the browser that has begun it. It can be taken once.
 func (d *Desk) take(r *http.Request, state string) (*pending, *grant.SignIn) {
-	principal, isKnown := d.principalOf(r)
+	d.mu.Lock()
+	p := d.byState[state]
+	d.mu.Unlock()
+	if state == "" || p == nil {
+		return nil, nil
+	}
+	principal, isKnown := d.principalOf(r, p.id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.byState[state]
-	if state == "" || p == nil || !isKnown || p.principal != principal || !p.isBegun || !time.Now().Before(p.expires) {
+	if d.byState[state] != p || !isKnown || p.principal != principal || !p.isBegun || !time.Now().Before(p.expires) {
 		return nil, nil
 	}
 	secrets := r.CookiesNamed(cookieName(p.base, signInCookie(p.id)))
@@ -335,19 +378,31 @@ func (d *Desk) unknown(w http.ResponseWriter) {
 	d.message(w, http.StatusNotFound, "This sign-in is not known", "It has ended or expired, or is for someone else. Your program shows a new link when you use it again.")
 }
 
-// principalOf returns the principal of a browser, if it is known.
-func (d *Desk) principalOf(r *http.Request) (principal string, ok bool) {
-	if d.cfg.Identify == nil {
+// principalOf returns the principal of a browser, if it is known, for the pending with an id.
+func (d *Desk) principalOf(r *http.Request, id string) (principal string, ok bool) {
+	if d.cfg.Identify == nil && d.cfg.Provider == nil {
 		return "", true
 	}
-	for _, name := range []string{browserName, hostPrefix + browserName} {
-		for _, c := range r.CookiesNamed(name) {
-			if principal, ok := d.openBrowser(c.Value); ok {
-				return principal, true
-			}
+	for _, c := range d.ownCookies(r, browserName) {
+		if principal, ok := d.openBrowser(c.Value); ok {
+			return principal, true
+		}
+	}
+	for _, c := range d.ownCookies(r, ticketCookie(id)) {
+		if principal, ok := d.openTicket(c.Value, id); ok {
+			return principal, true
 		}
 	}
 	return "", false
+}
+
+// ownCookies returns the cookies that pages set with a name. With a public URL the name says whether another host may
+// have set one; without, the pages are at an address of this machine.
+func (d *Desk) ownCookies(r *http.Request, name string) []*http.Cookie {
+	if d.cfg.PublicURL != "" {
+		return r.CookiesNamed(cookieName(d.cfg.PublicURL, name))
+	}
+	return append(r.CookiesNamed(name), r.CookiesNamed(hostPrefix+name)...)
 }
 
 const (
@@ -359,11 +414,11 @@ const (
 // sealBrowser returns the value of the cookie of a principal.
 func (d *Desk) sealBrowser(principal string) string {
 	until := strconv.FormatInt(time.Now().Add(Lifetime).Unix(), 10)
-	return d.box.Seal(browserPurpose, []byte(until+" "+principal))
+	return d.box.Seal(browserPurpose, []byte(until+" "+principal), d.cfg.PublicURL)
 }
 
 func (d *Desk) openBrowser(value string) (principal string, ok bool) {
-	plain, err := d.box.Open(browserPurpose, value)
+	plain, err := d.box.Open(browserPurpose, value, d.cfg.PublicURL)
 	if err != nil {
 		return "", false
 	}
@@ -373,9 +428,12 @@ func (d *Desk) openBrowser(value string) (principal string, ok bool) {
 }
 
 // signInCookie returns the name of the cookie of a pending: a browser may have begun several.
-func signInCookie(id string) string {
+func signInCookie(id string) string { return "signalbox-signin-" + digestOf(id) }
+
+// digestOf returns a text for the name of a cookie. Ids are not shown in names.
+func digestOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return "signalbox-signin-" + hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:4])
 }
 
 // cookieName returns the name of a cookie with the prefix that keeps other hosts of the domain
@@ -435,10 +493,12 @@ type (
 	startPage struct {
 		Action, Principal, Backend, Server, Issuer, Previous string
 		Scopes                                               []string
+		IsIdentity                                           bool // the server is the identity provider
 	}
 	formPage struct {
-		Action  string
-		IsWrong bool
+		Action, Server string // the identity provider, or ""
+		HasToken       bool   // users may enter a token
+		IsWrong        bool   // the last one was
 	}
 	messagePage struct{ Text, Again string }
 )
@@ -447,6 +507,11 @@ func (p startPage) writeTo(b *htmlText) {
 	b.write("<p>A program that uses this gateway")
 	if p.Principal != "" {
 		b.write(" as <strong>%s</strong>", p.Principal)
+	}
+	if p.IsIdentity {
+		b.write(" needs a proof of it for <strong>%s</strong>.</p>\n<p>You will sign in at <strong>%s</strong>.</p>\n", p.Backend, p.Server)
+		p.writeButton(b)
+		return
 	}
 	b.write(" needs your access to <strong>%s</strong>.</p>\n<p>You will sign in at <strong>%s</strong>", p.Backend, p.Server)
 	if p.Issuer != "" {
@@ -463,6 +528,10 @@ func (p startPage) writeTo(b *htmlText) {
 		}
 		b.write("</ul>\n")
 	}
+	p.writeButton(b)
+}
+
+func (p startPage) writeButton(b *htmlText) {
 	b.write("<p>Continue only if you have just been asked to by a program of yours.</p>\n")
 	b.write(`<form method="post" action="%s"><button>Continue to %s</button></form>`, p.Action, p.Server)
 }
@@ -471,8 +540,18 @@ func (p formPage) writeTo(b *htmlText) {
 	if p.IsWrong {
 		b.write("<p>The gateway does not accept this token.</p>\n")
 	}
-	b.write("<p>Enter the token with which your program uses this gateway.</p>\n")
-	b.write(`<form method="post" action="%s"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>`, p.Action)
+	if p.Server != "" {
+		b.write("<p>Sign in at <strong>%s</strong> with your account there, so that this gateway knows you.</p>\n", p.Server)
+		b.write(`<form method="post" action="%s"><button name="`+providerField+`" value="1">Continue to %s</button></form>`, p.Action, p.Server)
+	}
+	if p.Server != "" && p.HasToken {
+		b.write("\n<p>Or enter the token with which your program uses this gateway, if it has one.</p>\n")
+	} else if p.HasToken {
+		b.write("<p>Enter the token with which your program uses this gateway.</p>\n")
+	}
+	if p.HasToken {
+		b.write(`<form method="post" action="%s"><label>Token <input type="password" name="token" autocomplete="off" required></label> <button>Continue</button></form>`, p.Action)
+	}
 }
 
 func (p messagePage) writeTo(b *htmlText) {

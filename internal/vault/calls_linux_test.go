@@ -18,12 +18,8 @@ import (
 // traced LETTERS: changes the grant. It is on the first thread, which alone is traced, and
 // sends itself a signal before it saves.
 var _ = addChild("traced", func(ctx context.Context, folder *Folder, args []string) error {
-	v, err := childVault(folder, args[0])
+	v, g, err := childGrant(ctx, folder, args[0])
 	if err != nil {
-		return err
-	}
-	g := &Grant{GrantKey: aliceKey}
-	if err := v.Load(ctx, g); err != nil {
 		return err
 	}
 	g.RefreshToken = mcp.NewToken("refresh-2")

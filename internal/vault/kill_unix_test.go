@@ -29,12 +29,8 @@ const half = "half written"
 // save LETTERS NUMBER STEP: changes the grant, and is killed at a step. NUMBER is how
 // often the step comes before.
 var _ = addChild("save", func(ctx context.Context, folder *Folder, args []string) error {
-	v, err := childVault(folder, args[0])
+	v, g, err := childGrant(ctx, folder, args[0])
 	if err != nil {
-		return err
-	}
-	g := &Grant{GrantKey: aliceKey}
-	if err := v.Load(ctx, g); err != nil {
 		return err
 	}
 	folder.step = killAt(folder, args[1], args[2])
@@ -44,12 +40,8 @@ var _ = addChild("save", func(ctx context.Context, folder *Folder, args []string
 
 // delete LETTERS NUMBER STEP: deletes the grant, and is killed at a step.
 var _ = addChild("delete", func(ctx context.Context, folder *Folder, args []string) error {
-	v, err := childVault(folder, args[0])
+	v, g, err := childGrant(ctx, folder, args[0])
 	if err != nil {
-		return err
-	}
-	g := &Grant{GrantKey: aliceKey}
-	if err := v.Load(ctx, g); err != nil {
 		return err
 	}
 	folder.step = killAt(folder, args[1], args[2])
@@ -59,12 +51,8 @@ var _ = addChild("delete", func(ctx context.Context, folder *Folder, args []stri
 // churn: changes the grant without end, and writes the number of each change that was
 // saved.
 var _ = addChild("churn", func(ctx context.Context, folder *Folder, _ []string) error {
-	v, err := childVault(folder, "a")
+	v, g, err := childGrant(ctx, folder, "a")
 	if err != nil {
-		return err
-	}
-	g := &Grant{GrantKey: aliceKey}
-	if err := v.Load(ctx, g); err != nil {
 		return err
 	}
 	for i := number(g); ; i++ {

@@ -59,11 +59,17 @@ func runChild(task string) error {
 
 // childVault returns a vault with the keys of letters.
 func childVault(store Store, letters string) (*Vault, error) {
-	var keys [][]byte
-	for _, letter := range letters {
-		keys = append(keys, secretOf(string(letter)))
+	return New(store, keysOf(strings.Split(letters, "")...), slog.New(slog.DiscardHandler))
+}
+
+// childGrant returns the vault of a child process, and the grant in it.
+func childGrant(ctx context.Context, store Store, letters string) (*Vault, *Grant, error) {
+	v, err := childVault(store, letters)
+	if err != nil {
+		return nil, nil, err
 	}
-	return New(store, keys, slog.New(slog.DiscardHandler))
+	g := &Grant{GrantKey: aliceKey}
+	return v, g, v.Load(ctx, g)
 }
 
 // child is a process of a test.

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A Record is a *Grant, *Registration or *Binding. Its exported key fields identify it.
+// A Record is a *Grant, *Registration, *Binding or *IDToken. Its exported key fields identify it.
 type Record interface {
 	identity() identity
 	meta() *Meta
@@ -104,6 +104,7 @@ const (
 	kindGrant        = "grant"
 	kindRegistration = "registration"
 	kindBinding      = "binding"
+	kindIDToken      = "id_token"
 )
 
 // values returns the identity as a list that no other identity has.
@@ -162,6 +163,8 @@ func newRecord(values []string) (Record, error) {
 		r = &Registration{Issuer: values[2], RedirectURI: values[3]}
 	case len(values) == 4 && values[0] == kindBinding:
 		r = &Binding{Backend: values[2], Client: values[3]}
+	case len(values) == 5 && values[0] == kindIDToken:
+		r = &IDToken{Principal: values[2], Issuer: values[3], Client: values[4]}
 	default:
 		return nil, errKey
 	}

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vault keeps the credentials that authorization servers have given to the gateway:
-// grants, registrations of clients, and the issuers that configured client ids belong to.
+// grants, registrations of clients, the issuers that configured client ids belong to, and the ID
+// tokens of users.
 //
 // A record is identified by its key, such as the principal, backend, issuer, resource and
 // client of a grant. It is encrypted and bound to that key, so that a record that was put in
@@ -190,25 +191,61 @@ func (v *Vault) Bind(ctx context.Context, backend, client, issuer string) (strin
 // Grants returns the grants of one owner for one backend, of all issuers and clients. Those
 // that do not open are left out.
 func (v *Vault) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
-	return find[*Grant](ctx, v, grantGroup(owner, backend))
+	return find[*Grant](ctx, v, grantGroup(owner, backend), v.store.Names)
+}
+
+// Listing is the names of all records of a Vault at one moment: with it, the grants of many owners
+// are found without another list of the store. Its methods may be called concurrently.
+type Listing struct {
+	v     *Vault
+	names []string // sorted
+}
+
+// Listing returns the names of the records now.
+func (v *Vault) Listing(ctx context.Context) (*Listing, error) {
+	names, err := v.store.Names(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return &Listing{v, names}, nil
+}
+
+// Grants is Vault.Grants of the records that were there when the Listing was made. They are read
+// now.
+func (l *Listing) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
+	return find[*Grant](ctx, l.v, grantGroup(owner, backend), l.with)
+}
+
+// with returns the names with a prefix.
+func (l *Listing) with(_ context.Context, prefix string) ([]string, error) {
+	first, _ := slices.BinarySearch(l.names, prefix)
+	var found []string
+	for _, name := range l.names[first:] {
+		if !strings.HasPrefix(name, prefix) {
+			break
+		}
+		found = append(found, name)
+	}
+	return found, nil
 }
 
 // Registrations returns the clients that are registered with an issuer. Those that do not
 // open are left out.
 func (v *Vault) Registrations(ctx context.Context, issuer string) ([]*Registration, error) {
-	return find[*Registration](ctx, v, (&Registration{Issuer: issuer}).identity())
+	return find[*Registration](ctx, v, (&Registration{Issuer: issuer}).identity(), v.store.Names)
 }
 
-func find[R Record](ctx context.Context, v *Vault, group identity) ([]R, error) {
+func find[R Record](ctx context.Context, v *Vault, group identity, names func(ctx context.Context, prefix string) ([]string, error)) ([]R, error) {
 	var found []R
 	seen := make(map[string]bool) // a record may be there with two keys for a moment
 	for i := range v.keys {
-		names, err := v.store.Names(ctx, v.keys[i].prefix(group))
+		matching, err := names(ctx, v.keys[i].prefix(group))
 		if err != nil {
 			return nil, err
 		}
-		slices.Sort(names)
-		for _, name := range names {
+		slices.Sort(matching)
+		for _, name := range matching {
 			record, err := v.open(ctx, name)
 			if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) || errors.Is(err, errOtherKey) {
 				continue
@@ -230,6 +267,7 @@ type Contents struct {
 	Grants        []*Grant
 	Registrations []*Registration
 	Bindings      []*Binding
+	IDTokens      []*IDToken
 	Unopened      []Unopened
 }
 
@@ -268,12 +306,15 @@ func (v *Vault) List(ctx context.Context) (*Contents, error) {
 			c.Registrations = append(c.Registrations, r)
 		case *Binding:
 			c.Bindings = append(c.Bindings, r)
+		case *IDToken:
+			c.IDTokens = append(c.IDTokens, r)
 		}
 	}
 	byKey := func(a, b Record) int { return slices.Compare(a.identity().values(), b.identity().values()) }
 	slices.SortFunc(c.Grants, func(a, b *Grant) int { return byKey(a, b) })
 	slices.SortFunc(c.Registrations, func(a, b *Registration) int { return byKey(a, b) })
 	slices.SortFunc(c.Bindings, func(a, b *Binding) int { return byKey(a, b) })
+	slices.SortFunc(c.IDTokens, func(a, b *IDToken) int { return byKey(a, b) })
 	return c, nil
 }
 
@@ -493,6 +534,8 @@ func set(to, from Record) {
 		*to = *from.(*Registration)
 	case *Binding:
 		*to = *from.(*Binding)
+	case *IDToken:
+		*to = *from.(*IDToken)
 	}
 }
 

@@ -23,6 +23,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// keysOf returns the keys of letters.
+func keysOf(letters ...string) (keys [][]byte) {
+	for _, letter := range letters {
+		keys = append(keys, secretOf(letter))
+	}
+	return keys
+}
+
 func secretOf(letter string) []byte { return []byte(strings.Repeat(letter, MinKey)) }
 
 // newVault returns a vault in a folder, with the keys of letters, and its log.
@@ -32,12 +40,8 @@ func newVault(t *testing.T, folder string, letters ...string) (*Vault, *bytes.Bu
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys [][]byte
-	for _, letter := range letters {
-		keys = append(keys, secretOf(letter))
-	}
 	var log bytes.Buffer
-	v, err := New(store, keys, slog.New(slog.NewTextHandler(&log, nil)))
+	v, err := New(store, keysOf(letters...), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +68,43 @@ func mustSave(t *testing.T, v *Vault, r Record) {
 	}
 }
 
+// A list of the names finds the grants of each owner, also after a change of keys, and reads what they
+// are by then.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "credentials")
+	v, _ := newVault(t, folder, "a")
+	for i := range 20 {
+		mustSave(t, v, &Grant{GrantKey: GrantKey{Owner: Owner{Principal: fmt.Sprint(i)}, Backend: "b"}, AccessToken: mcp.NewToken(fmt.Sprint("old", i))})
+	}
+	v, _ = newVault(t, folder, "b", "a")
+	all, err := v.Listing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Grant{GrantKey: GrantKey{Owner: Owner{Principal: "7"}, Backend: "b"}}
+	if err := v.Load(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 21 {
+		want := []string{fmt.Sprint("old", i)}
+		if i == 7 || i == 20 {
+			want = nil
+		}
+		found, err := all.Grants(t.Context(), Owner{Principal: fmt.Sprint(i)}, "b")
+		var got []string
+		for _, g := range found {
+			got = append(got, g.AccessToken.Reveal())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("owner %d: %q, error %v, want %q", i, got, err, want)
+		}
+	}
+}
+
 // Records of all kinds are as they were saved.
 func TestRecords(t *testing.T) {
 	t.Parallel()
@@ -78,6 +119,10 @@ func TestRecords(t *testing.T) {
 			&Registration{Issuer: "https://as.example", RedirectURI: "http://127.0.0.1:8765/cb"},
 		},
 		{&Binding{Backend: "github", Client: "abc", Issuer: "https://as.example"}, &Binding{Backend: "github", Client: "abc"}},
+		{
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw", Token: mcp.NewToken("i"), Expires: registered.Add(time.Hour), SignedIn: registered},
+			&IDToken{Principal: "corp:ann", Issuer: "https://id.example", Client: "gw"},
+		},
 	} {
 		if err := v.Load(t.Context(), tt.loaded); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%T: loaded before it was saved: %v", tt.saved, err)

@@ -63,6 +63,7 @@ func groups() []group {
 		{name: "idle", waits: true, measure: (*bench).measureIdle},
 		{name: "growth", waits: true, measure: (*bench).measureGrowth},
 		{name: "parts", long: true, measure: (*bench).measureParts},
+		{name: "record", long: true, measure: (*bench).measureRecord},
 		{name: "profile", long: true, measure: (*bench).measureProfile},
 		{name: "peers", long: true, measure: (*bench).measurePeers},
 	}

@@ -50,8 +50,6 @@ const (
 	// notPassedOn is the reason for the scenarios of an extension behind the gateway.
 	notPassedOn = "an extension is negotiated by the two ends of a connection, and the gateway does not support this one " +
 		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite checks nothing if the client is not offered the extension"
-	// noAssertions is the reason for a scenario that is not played through the gateway.
-	noAssertions = "not played: the gateway does not request the assertions of an identity provider (`grant: idJag` is not supported)"
 	// noProofs is the reason for the scenarios of DPoP.
 	noProofs = "tokens that are bound to a key of the client (RFC 9449) are not requested"
 	// noKeys is a reason of docs/bridge.md.
@@ -79,7 +77,6 @@ func knownExceptions(t *testing.T) exceptions {
 			"sep-2640-client-verify-digest":      notPassedOn,
 			"sep-2640-client-verify-size":        notPassedOn,
 			"sep-2640-client-verify-frontmatter": notPassedOn,
-			enterpriseManaged:                    noAssertions,
 		},
 		unsupported: map[string]string{
 			"auth/dpop":       noProofs,

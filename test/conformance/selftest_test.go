@@ -148,18 +148,6 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// A way that plays some scenarios lacks the others.
-func TestPlays(t *testing.T) {
-	tab := newTable("client", []set{{name: "old"}}, []way{{name: "all"}, {name: "some", plays: func(s string) bool { return s != "a" }}})
-	good := outcome{verdict: passed}
-	tab.add(tab.sets[0], tab.ways[0], []scenario{{"a", good}, {"b", good}, {"c", good}})
-	tab.add(tab.sets[0], tab.ways[1], []scenario{{"b", good}})
-	want := []string{"some | old | c: it was not run"}
-	if got := tab.breaches(exceptions{}); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestPrint(t *testing.T) {
 	tab := sampleTable()
 	good, bad := outcome{verdict: passed}, outcome{verdict: failed}

@@ -208,9 +208,9 @@ func readChecks(dir, prefix string) ([]check, error) {
 	return checks, nil
 }
 
-// client runs the scenarios of a set that plays selects against a command, each in a run of its
-// own, because the suite cannot select them.
-func (s suite) client(t *testing.T, command string, what set, plays func(string) bool) []scenario {
+// client runs the scenarios of a set against a command, each in a run of its own, because the
+// suite cannot select them.
+func (s suite) client(t *testing.T, command string, what set) []scenario {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), suiteLimit)
 	defer stop()
@@ -220,9 +220,6 @@ func (s suite) client(t *testing.T, command string, what set, plays func(string)
 	}
 	var found []scenario
 	for _, name := range listed(list, len(what.args) == 0, what.authorization) {
-		if plays != nil && !plays(name) {
-			continue
-		}
 		dir := t.TempDir()
 		args := slices.Concat([]string{s.main, "client", "--command", command, "--scenario", name, "-o", dir}, what.args)
 		_, stderr, err := foreign.Output(ctx, nil, s.node.Env, s.node.Bin, args...)

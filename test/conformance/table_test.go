@@ -60,7 +60,7 @@ func (tab *table) breach(w way, at cell, known exceptions) string {
 	got := tab.results[at]
 	_, unsupported := known.unsupported[at.scenario]
 	switch _, gap := known.gap(w, at.scenario); {
-	case !tab.played(w), w.plays != nil && !w.plays(at.scenario), w.foreign, w.like != "" && !tab.passes(at.scenario, w.like):
+	case !tab.played(w), w.foreign, w.like != "" && !tab.passes(at.scenario, w.like):
 		return ""
 	case unsupported && got.verdict == passed:
 		return "it passes, but is listed as not supported"

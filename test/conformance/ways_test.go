@@ -29,8 +29,6 @@ type way struct {
 	// like names the way that this one must match in its results: a scenario that passes there, on
 	// any wire, must pass here on every wire. If it is empty, all must pass.
 	like string
-	// plays reports whether a scenario can be run in this way. If it is nil, all can.
-	plays func(scenario string) bool
 	// foreign marks a way that only shows the results of other projects.
 	foreign bool
 	// lacks is the era that the backends of this way do not serve.
@@ -89,29 +87,17 @@ func (p programs) accounts() []way {
 	return []way{
 		{name: direct + "ours", note: "our client, directly", open: started(p.client)},
 		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, directly", open: started(p.goClient), foreign: true},
-		{name: through + "ours", note: "our client, through the gateway, where the user signs in", plays: isGateways,
-			open: startedFor(isGateways, p.behind, p.gateway, p.client)},
-		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway", plays: isGateways,
-			open: startedFor(isGateways, p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
+		{name: through + "ours", note: "our client, through the gateway, where the user signs in", open: started(p.behind, p.gateway, p.client)},
+		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway",
+			open: started(p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
 	}
 }
 
-// isGateways reports whether a scenario is about access that the gateway may request.
-func isGateways(scenario string) bool { return scenario != enterpriseManaged }
-
-// enterpriseManaged is the scenario about a user for whom an organisation vouches.
-const enterpriseManaged = "auth/enterprise-managed-authorization"
-
 // started is a command that the suite starts.
 func started(command ...string) func(*testing.T, suite) func(set) []scenario {
-	return startedFor(nil, command...)
-}
-
-// startedFor is a command that the suite starts for some scenarios, or for all if plays is nil.
-func startedFor(plays func(string) bool, command ...string) func(*testing.T, suite) func(set) []scenario {
 	return func(t *testing.T, s suite) func(set) []scenario {
 		t.Helper()
-		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what, plays) }
+		return func(what set) []scenario { return s.client(t, strings.Join(command, " "), what) }
 	}
 }
 

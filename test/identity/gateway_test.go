@@ -81,7 +81,12 @@ type gateway struct {
 // the server.
 func startGateway(t *testing.T, keys object) *gateway {
 	t.Helper()
-	at := foreign.FreeAddress(t)
+	return startGatewayAt(t, foreign.FreeAddress(t), keys)
+}
+
+// startGatewayAt is startGateway with an address that a provider knows before.
+func startGatewayAt(t *testing.T, at string, keys object) *gateway {
+	t.Helper()
 	g := &gateway{Base: "http://" + at, URL: "http://" + at + "/mcp", folder: t.TempDir(), output: new(lockedBuffer)}
 	g.backend = tap.Before(t, serve(t, tools()).URL)
 	config := object{

@@ -6,6 +6,7 @@ package identity
 import (
 	"archive/zip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -60,11 +61,13 @@ func unzip(name, into string) error {
 	return os.CopyFS(into, r)
 }
 
+// mapper is a protocol mapper of a client.
+func mapper(name, kind string, config object) object {
+	return object{"name": name, "protocol": "openid-connect", "protocolMapper": kind, "config": config}
+}
+
 // realm is a realm with the user ann of the group staff, and a client for everybody.
-func realm() object {
-	mapper := func(name, kind string, config object) object {
-		return object{"name": name, "protocol": "openid-connect", "protocolMapper": kind, "config": config}
-	}
+func realm(string) object {
 	return object{
 		"realm": "corp", "enabled": true, "sslRequired": "none", "groups": []object{{"name": "staff"}},
 		"users": []object{{
@@ -82,28 +85,38 @@ func realm() object {
 	}
 }
 
-// startKeycloak starts it and returns the issuer of the realm.
-func startKeycloak(t *testing.T) string {
+// startKeycloak starts it with realms, which are given its URL, and returns the URL of its realms.
+func startKeycloak(t *testing.T, features string, realms ...func(base string) object) string {
 	t.Helper()
-	home := installKeycloak(t)
-	text, err := json.Marshal(realm())
-	if err != nil {
-		t.Fatal(err)
-	}
+	home, at := installKeycloak(t), foreign.FreeAddress(t)
+	base := "http://" + at + "/realms/"
 	imports := filepath.Join(home, "data", "import")
-	if err := os.MkdirAll(imports, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(imports), os.MkdirAll(imports, 0o700)); err != nil { // those of an earlier test
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(imports, "corp.json"), text, 0o600); err != nil {
-		t.Fatal(err)
+	names := make([]string, len(realms))
+	for i, make := range realms {
+		realm := make(base)
+		text, err := json.Marshal(realm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[i] = realm["realm"].(string)
+		if err := os.WriteFile(filepath.Join(imports, names[i]+".json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	at := foreign.FreeAddress(t)
 	_, port, _ := strings.Cut(at, ":")
-	foreign.StartAt(t, at, "sh", filepath.Join(home, "bin", "kc.sh"), "start-dev", "--db=dev-mem", "--cache=local",
-		"--http-host=127.0.0.1", "--http-port="+port, "--hostname=http://"+at, "--import-realm")
-	issuer := "http://" + at + "/realms/corp"
-	awaitOK(t, issuer+"/.well-known/openid-configuration")
-	return issuer
+	args := []string{filepath.Join(home, "bin", "kc.sh"), "start-dev", "--db=dev-mem", "--cache=local",
+		"--http-host=127.0.0.1", "--http-port=" + port, "--hostname=http://" + at, "--import-realm"}
+	if features != "" {
+		args = append(args, "--features="+features)
+	}
+	foreign.StartAt(t, at, "sh", args...)
+	for _, name := range names {
+		awaitOK(t, base+name+"/.well-known/openid-configuration")
+	}
+	return base
 }
 
 // awaitOK polls an address until it is there.
@@ -129,17 +142,26 @@ func awaitOK(t *testing.T, address string) {
 	}
 }
 
-// A user signs in at Keycloak, on its pages, by our client and through the metadata of the
-// gateway, which takes the token (identity I2).
-func TestKeycloak(t *testing.T) {
+// takesKeycloak reports whether tests with Keycloak run.
+func takesKeycloak(t *testing.T) bool {
+	t.Helper()
 	if !*useKeycloak {
 		t.Log("only with -keycloak")
-		return
+		return false
 	}
 	if lacks := foreign.LacksJava(t); lacks != "" {
 		t.Fatal(lacks)
 	}
-	corp := object{"name": "corp", "issuer": startKeycloak(t), "audience": []string{audience}, "principal": "claims.preferred_username"}
+	return true
+}
+
+// A user signs in at Keycloak, on its pages, by our client and through the metadata of the
+// gateway, which takes the token (identity I2).
+func TestKeycloak(t *testing.T) {
+	if !takesKeycloak(t) {
+		return
+	}
+	corp := object{"name": "corp", "issuer": startKeycloak(t, "", realm) + "corp", "audience": []string{audience}, "principal": "claims.preferred_username"}
 	g := startGateway(t, trusting(corp))
 	given := &oauth.Registration{ClientID: "app", Method: oauth.MethodNone, Source: oauth.SourceGiven}
 	a := signInWith(t.Context(), t, g.URL, browser.New("ann"), oauth.RegistrationOptions{Given: given})

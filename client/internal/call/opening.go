@@ -13,6 +13,7 @@ import (
 // for it.
 type Opening struct {
 	Start     time.Time // of the process; zero if there is none
+	Began     time.Time // when a package manager began the server's own program; zero if that is not known
 	Responded time.Time // when the process wrote something; without one, when the handshake began
 	Ready     time.Time // zero means that nothing is known
 }
@@ -20,6 +21,6 @@ type Opening struct {
 // Note records on the timeline of a request how much of the opening it waited for.
 func (o *Opening) Note(t *mcp.Timeline) {
 	if t != nil && !o.Ready.IsZero() {
-		t.NoteOpening(o.Start, o.Responded, o.Ready)
+		t.NoteOpening(o.Start, o.Began, o.Responded, o.Ready)
 	}
 }

@@ -73,6 +73,9 @@ type Setup struct {
 	// Starts is how many processes were started.
 	Starts atomic.Uint64
 
+	// Opened is how the latest process became ready. It is nil before the first.
+	Opened atomic.Pointer[Opening]
+
 	// Hurried is closed when processes must end without further delay.
 	Hurried chan struct{}
 }

@@ -74,6 +74,10 @@ type Conn interface {
 	// retire is called when the session serves no new request and will be closed soon.
 	retire()
 
+	// hurry makes close short: the client of the session is gone. It may be called
+	// concurrently with close.
+	hurry()
+
 	// close ends the connection, and notifies the server if the transport has a message
 	// for that.
 	close(ctx context.Context)
@@ -91,6 +95,8 @@ func (optional) initialized(context.Context) {}
 func (optional) noListenStream() <-chan struct{} { return nil }
 
 func (optional) retire() {}
+
+func (optional) hurry() {}
 
 // httpSession is what the connections of both HTTP transports have in common.
 type httpSession struct {

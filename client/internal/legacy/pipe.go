@@ -59,4 +59,6 @@ func (w *PipeConn) post(_ context.Context, msg []byte) error {
 
 func (w *PipeConn) retire() { w.Slot.MarkClosing() }
 
+func (w *PipeConn) hurry() { w.Hurry() }
+
 func (w *PipeConn) close(context.Context) { w.Close(w.Cut()) }

@@ -248,7 +248,7 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, of *mcp.Request, 
 func openingOf(conn Conn, began time.Time) call.Opening {
 	o := call.Opening{Responded: began, Ready: time.Now()}
 	if w, ok := conn.(*PipeConn); ok && !w.Launched.IsZero() {
-		o.Start, o.Responded = w.Launched, w.Answered()
+		o = w.Opening()
 	}
 	return o
 }

@@ -151,6 +151,13 @@ func (sl *scopedSession) bind(scope *mcp.Scope) (first bool) {
 // the goroutine that ends the scope.
 func (sl *scopedSession) end(l *Protocol) { l.retire(sl.clear()) }
 
+// hurry makes the end of the session a short one.
+func (sl *scopedSession) hurry() {
+	if s := sl.current(); s != nil {
+		s.conn.hurry()
+	}
+}
+
 // acquire begins a request's use of the session.
 func (sl *scopedSession) acquire() {
 	sl.mu.Lock()
@@ -241,6 +248,9 @@ func (l *Protocol) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
 	l.trackScoped(sl)
 	end := func() {
 		l.untrackScoped(sl)
+		if scope.IsAbandoned() {
+			sl.hurry()
+		}
 		sl.end(l)
 	}
 	if !scope.OnEnd(end) {

@@ -64,13 +64,13 @@ func NewPipe(p *stdio.Pipe, version mcp.Version) *Protocol {
 	return &Protocol{Setup: p.Setup, wire: newPipeConn(p), version: version}
 }
 
-// Process returns when the start of the server's process began, and when the process
-// wrote something for the first time. Both are zero if there is no process.
-func (p *Protocol) Process() (start, responded time.Time) {
+// Opening returns how the server's process became ready, which it is now. It reports false
+// if there is no process.
+func (p *Protocol) Opening() (call.Opening, bool) {
 	if w, ok := p.wire.(*pipeConn); ok && !w.Launched.IsZero() {
-		return w.Launched, w.Answered()
+		return w.Opening(), true
 	}
-	return time.Time{}, time.Time{}
+	return call.Opening{}, false
 }
 
 // Era returns the modern era.

@@ -13,11 +13,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
 
-// located returns the command, with the file of its program if that is only in the PATH of
+// located returns a command, with the file of its program if that is only in the PATH of
 // the login shell. Such a program gets that PATH, because most need others from it: npx
 // needs node.
-func (l *Launcher) located(ctx context.Context) Command {
-	cmd := l.cmd
+func (l *Launcher) located(ctx context.Context, cmd Command) Command {
 	if l.LoginPath == nil {
 		return cmd
 	}

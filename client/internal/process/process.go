@@ -34,6 +34,7 @@ type Command struct {
 	Env  []string
 
 	Memory int64
+	Direct bool
 }
 
 // Launcher starts the child processes of one client. It must be stopped after the last
@@ -41,7 +42,8 @@ type Command struct {
 type Launcher struct {
 	*call.Setup
 	cmd      Command
-	told     sync.Once // of a program in the PATH of the login shell
+	indirect atomic.Bool // Command.Direct has not worked
+	told     sync.Once   // of a program in the PATH of the login shell
 	backoff  crashBackoff
 	children children
 
@@ -65,7 +67,7 @@ func (l *Launcher) Start(ctx context.Context) (*Child, error) {
 	if wait > 0 && !backoff.Sleep(ctx, wait) {
 		return nil, l.GivenUp(ctx, mcp.NotDispatched)
 	}
-	cmd := l.located(ctx)
+	cmd := l.located(ctx, l.direct())
 	c, err := l.spawn(&cmd)
 	if err != nil {
 		why := startFailure(&cmd, err)
@@ -149,11 +151,19 @@ type Child struct {
 	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
 	why      string        // why end was called, for the log; set by endOnce
 
-	killed atomic.Pointer[failure] // why the child was killed; nil if it was not
+	hurried atomic.Bool             // see Hurry
+	spoke   atomic.Bool             // it has written to its output
+	killed  atomic.Pointer[failure] // why the child was killed; nil if it was not
 }
 
 // Read reads from the child's standard output.
-func (c *Child) Read(p []byte) (int, error) { return c.out.Read(p) }
+func (c *Child) Read(p []byte) (int, error) {
+	n, err := c.out.Read(p)
+	if n > 0 && !c.spoke.Load() {
+		c.spoke.Store(true)
+	}
+	return n, err
+}
 
 // Write writes to the child's standard input.
 func (c *Child) Write(p []byte) (int, error) { return c.in.Write(p) }
@@ -176,7 +186,12 @@ func (c *Child) reap() {
 	c.err.stopAtEnd()
 }
 
-func (c *Child) died() { c.launcher.backoff.died(time.Now()) }
+func (c *Child) died() {
+	c.launcher.backoff.died(time.Now())
+	if !c.spoke.Load() {
+		c.launcher.indirect.Store(true)
+	}
+}
 
 // exitWait limits the wait for the exit of a process after the end of its output, and
 // for the end of its standard error. On a busy machine the kernel may schedule other
@@ -235,9 +250,9 @@ func exitText(cmd *exec.Cmd, err error) string {
 func (c *Child) End(why string) {
 	c.endOnce.Do(func() { c.why = why })
 	c.in.Close()
-	if !c.exitsWithin(c.Stop) {
+	if !c.exitsWithin(c.step()) {
 		terminateGroup(c.cmd.Process.Pid)
-		if !c.exitsWithin(c.Stop) && call.IsClosed(c.Hurried) {
+		if !c.exitsWithin(c.step()) && call.IsClosed(c.Hurried) {
 			call.Within(c.exited, min(c.Stop, hurryTime))
 		}
 	}
@@ -247,6 +262,21 @@ func (c *Child) End(why string) {
 	<-c.drained
 	c.launcher.guardian.forget(c.cmd.Process.Pid)
 	closeAll(c.out.file, c.err.file)
+}
+
+// Hurry makes End short: the client that the process serves is gone.
+func (c *Child) Hurry() { c.hurried.Store(true) }
+
+// hurriedStep bounds each step of a short end. Both, and what comes before them, are well
+// below the two seconds within which the processes of a client that was killed end.
+const hurriedStep = 500 * time.Millisecond
+
+// step returns how long a process may take at each step of its end.
+func (c *Child) step() time.Duration {
+	if c.hurried.Load() {
+		return min(c.Stop, hurriedStep)
+	}
+	return c.Stop
 }
 
 // hurryTime is how long a process may take to terminate if the client must close at

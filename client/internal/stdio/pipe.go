@@ -24,6 +24,9 @@ import (
 // NoticeTime is how long close waits for cancellations and responses to be sent.
 const NoticeTime = time.Second
 
+// hurriedNotice is NoticeTime after Hurry.
+const hurriedNotice = 200 * time.Millisecond
+
 // Remote is the remote end of a pipe: a child process, or a stream that a caller
 // opened.
 type Remote interface {
@@ -34,6 +37,9 @@ type Remote interface {
 	// Blocked reads and writes return. It is called once. why is logged; it is empty if
 	// nothing is wrong.
 	End(why string)
+
+	// Hurry makes End take about a second at most. It may be called concurrently with End.
+	Hurry()
 
 	// ExitReason describes how the remote end ended, for an error: an exit status, and
 	// its last lines on stderr if only one client was served, which gets the error.
@@ -65,6 +71,7 @@ type Pipe struct {
 	writerDone chan struct{} // closed when the writer has ended
 
 	remoteCloser call.CloseOnce // of remote
+	hurried      atomic.Bool
 
 	// mu guards what follows. Many goroutines add to the queue, and one writes it.
 	mu      sync.Mutex
@@ -104,23 +111,40 @@ func NewPipe(s *call.Setup, remote Remote, slot *Slot) *Pipe {
 	return p
 }
 
-// Answered returns when the remote end wrote something for the first time, or the zero
-// time if it has not.
-func (p *Pipe) Answered() time.Time {
+// Opening returns how the process at the remote end became ready, which it is now.
+func (p *Pipe) Opening() call.Opening {
+	o := call.Opening{Start: p.Launched, Ready: time.Now()}
 	if at := p.answered.Load(); at != nil {
-		return *at
+		o.Responded = *at
 	}
-	return time.Time{}
+	if r, ok := p.remote.(interface{ Installing() time.Duration }); ok {
+		if d := r.Installing(); d > 0 {
+			o.Began = p.Launched.Add(d)
+		}
+	}
+	kept := o
+	p.Opened.Store(&kept)
+	return o
 }
 
 // Attach replaces the handlers.
 func (p *Pipe) Attach(h Handlers) { p.handlers.Store(&h) }
 
+// Hurry makes Close short.
+func (p *Pipe) Hurry() {
+	p.hurried.Store(true)
+	p.remote.Hurry()
+}
+
 // Close ends the pipe and the remote end, and returns when both have ended. err is the
 // error of its calls. The writer gets a short time to write what is queued.
 func (p *Pipe) Close(err error) {
 	if p.end(err, "") {
-		call.Within(p.writerDone, NoticeTime)
+		notice := NoticeTime
+		if p.hurried.Load() {
+			notice = hurriedNotice
+		}
+		call.Within(p.writerDone, notice)
 	}
 	p.closeRemote()
 	p.Group.Close()

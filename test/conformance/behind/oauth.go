@@ -31,6 +31,9 @@ func oauthOf(dir, scenario, given string) (map[string]any, error) {
 		Secret     string `json:"client_secret"`
 		PrivateKey string `json:"private_key_pem"`
 		Workload   string `json:"valid_jwt"`
+		IDClient   string `json:"idp_client_id"`
+		IDToken    string `json:"idp_id_token"`
+		IDIssuer   string `json:"idp_issuer"`
 	}
 	if given != "" {
 		if err := json.Unmarshal([]byte(given), &with); err != nil {
@@ -63,5 +66,21 @@ func oauthOf(dir, scenario, given string) (map[string]any, error) {
 	if with.Workload != "" {
 		oauth["grant"], oauth["assertion"] = "jwtBearer", filepath.Join(dir, "assertion")
 	}
+	if with.IDToken != "" {
+		return vouchedOf(dir, with.IDToken, with.IDIssuer, with.IDClient, oauth)
+	}
 	return oauth, nil
+}
+
+// vouchedOf returns the key oauth for a user that an identity provider vouches for, with the
+// keys of the client at the authorization server. The ID token is in a file, as of a program that
+// signs the user in.
+func vouchedOf(dir, idToken, issuer, clientID string, server map[string]any) (map[string]any, error) {
+	file := filepath.Join(dir, "idToken")
+	if err := os.WriteFile(file, []byte(idToken), 0o600); err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"as": "gateway", "grant": "idJag", "issuer": issuer, "clientId": clientID, "idToken": file, "authorizationServer": server,
+	}, nil
 }

@@ -40,20 +40,29 @@ func (c Change) Text() (string, error) {
 // Overlay writes a text for a file into a folder, and returns the value of the flag -overlay of
 // the go command with which the compiler reads it instead of the file.
 func Overlay(folder, file, text string) (overlay string, err error) {
-	original, err := filepath.Abs(file)
-	if err != nil {
-		return "", err
+	return overlayOf(folder, map[string]string{file: text})
+}
+
+// overlayOf is Overlay for several files. Some may not exist.
+func overlayOf(folder string, texts map[string]string) (overlay string, err error) {
+	replace := make(map[string]string)
+	for file, text := range texts {
+		original, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		changed := filepath.Join(folder, strconv.Itoa(len(replace))+"-"+filepath.Base(file))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[original] = changed
 	}
-	changed := filepath.Join(folder, filepath.Base(file))
-	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-		return "", err
-	}
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	content, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
 	overlay = filepath.Join(folder, "overlay.json")
-	return overlay, os.WriteFile(overlay, replace, 0o600)
+	return overlay, os.WriteFile(overlay, content, 0o600)
 }
 
 // limit bounds the build and the schedules of one change.

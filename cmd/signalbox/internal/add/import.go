@@ -451,6 +451,11 @@ func entryOf(s *imports.Server) configedit.Entry {
 	add("cwd", s.Cwd, s.Cwd != "")
 	add("url", s.URL, s.URL != "")
 	add("headers", pairs(s.Headers), len(s.Headers) > 0)
+	var signIn configedit.Entry
+	for _, m := range s.OAuth.Members() {
+		signIn = append(signIn, configedit.Field(m))
+	}
+	add("oauth", signIn, len(signIn) > 0)
 	add("include", s.Include, len(s.Include) > 0)
 	add("exclude", s.Exclude, len(s.Exclude) > 0)
 	add("timeout", imports.FormatTimeout(s.Timeout), s.Timeout > 0)

@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/serve"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/version"
+	"github.com/signalbox-mcp/signalbox/internal/hangup"
 	"github.com/signalbox-mcp/signalbox/internal/relay"
 )
 
@@ -73,7 +74,8 @@ func attach(ctx context.Context, e *command.Env, flag, profile string) error {
 	}
 	a := &attacher{Env: e, file: file, folder: folder, version: version.Program(), profile: profile, start: serve.StartGateway}
 	releaseStartPages()
-	return relay.New(relay.Config{Connect: a.connect, Join: a.join, Report: e.PrintError}).Run(ctx, e.Stdin, e.Stdout)
+	isGone := func() bool { return hangup.Within(e.Stdout, hangupWait) }
+	return relay.New(relay.Config{Connect: a.connect, Join: a.join, IsGone: isGone, Report: e.PrintError}).Run(ctx, e.Stdin, e.Stdout)
 }
 
 // attacher finds and starts the gateway of a file.
@@ -93,6 +95,10 @@ const (
 	// drainWait is how long the end of a gateway is waited for before another one is
 	// started, so that there is one at a time.
 	drainWait = 3 * time.Second
+
+	// hangupWait is how long after the end of the input a client that is killed may still
+	// seem to read.
+	hangupWait = 50 * time.Millisecond
 
 	// lookInterval is the time between two looks at something that another process does.
 	lookInterval = 10 * time.Millisecond

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -38,6 +39,8 @@ type Finding struct {
 	Tools   int     `json:"tools,omitzero"`
 	Bytes   int     `json:"bytes,omitzero"`   // of the tools' definitions
 	Seconds float64 `json:"seconds,omitzero"` // until the lists were known
+
+	Start *signalbox.ProcessStart `json:"start,omitempty"` // the part of it until the process was ready
 
 	Path string `json:"-"` // of the place in the file, as that of a config.Problem
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
 
@@ -91,7 +92,9 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, st
 	started := time.Now()
 	b := awaitServer(ctx, gw)
 	if b.State == "live" {
-		add(liveFinding(ctx, gw, &b, time.Since(started)))
+		live := liveFinding(ctx, gw, &b, time.Since(started))
+		live.addStart(&srv, b.LastStart)
+		add(live)
 		if b.OtherOutput != "" {
 			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
 		}
@@ -159,9 +162,28 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	return f
 }
 
-// signInFix returns how to sign in at a server.
+// addStart adds where the time of the start went.
+func (f *Finding) addStart(srv *config.Backend, parts *signalbox.ProcessStart) {
+	f.Start = parts
+	if parts == nil || parts.Install == 0 || f.Result != OK {
+		return
+	}
+	p, _ := runner.Find(srv.Command, srv.Args)
+	f.Text += fmt.Sprintf(" (%s %.1f s, %s %.1f s)", p.Runner, parts.Install/1000, p.Kind.Program(), parts.Program/1000)
+}
+
+// signInFix returns how to sign in at a server. With auth there is no access that this command may
+// use: each is that of one principal.
 func signInFix(cfg *config.Config, name string) string {
 	command := "signalbox login " + name
+	if !cfg.Auth.IsZero() {
+		full := cfg.Effective()
+		at := full.Listen
+		if full.PublicURL != "" {
+			at = full.PublicURL + full.Path
+		}
+		command += fmt.Sprintf(" --as PRINCIPAL; the access of a user is not tried here: for that, put the token of the user into %s, and run signalbox tools --url %s", target.TokenVariable, at)
+	}
 	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
 	if at < 0 {
 		return command

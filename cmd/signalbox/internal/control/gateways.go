@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -108,6 +110,21 @@ func StatusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, e
 	return &decoded.Status, nil
 }
 
+// CallsAt returns the latest calls of the gateway of a socket.
+func CallsAt(ctx context.Context, socket *http.Transport, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+	query := url.Values{"limit": {strconv.Itoa(f.Most)}, "method": {f.Method}, "backend": {f.Backend}, "failed": {strconv.FormatBool(f.Failed)}}
+	resp, err := Get(ctx, socket, URL(CallsPath+"?"+query.Encode()), nil)
+	switch {
+	case err != nil:
+		return nil, ExplainDial(err)
+	case resp.Code != http.StatusOK:
+		return nil, fmt.Errorf("HTTP status %d", resp.Code)
+	}
+	var calls signalbox.CallRecords
+	err = Decode(resp.Body, &calls)
+	return calls.Calls, err
+}
+
 // ToolBackendsAt returns the backend of each tool of the gateway of a socket. It is nil for a
 // gateway of an earlier version.
 func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]string, error) {
@@ -141,8 +158,23 @@ func IsUp(b *signalbox.BackendStatus) bool {
 	return b.State == "live" || b.State == "idle" || b.State == "kept"
 }
 
+// UserLists describes the lists that the users of a backend have.
+func UserLists(u *signalbox.UserListsStatus) string {
+	text := fmt.Sprintf("%s, %s", output.Plural(u.Users, "user"), output.Plural(u.Lists, "different list"))
+	if u.Stale > 0 {
+		text += fmt.Sprintf(", %d with lists from before it was lost", u.Stale)
+	}
+	if u.Down > 0 {
+		text += fmt.Sprintf(", %d without, as it cannot be reached", u.Down)
+	}
+	return text
+}
+
 // ItemCounts describes the lists of a backend.
 func ItemCounts(b *signalbox.BackendStatus) string {
+	if b.Users != nil {
+		return "lists for each user: " + UserLists(b.Users)
+	}
 	var counts []string
 	for _, c := range []struct {
 		n    int

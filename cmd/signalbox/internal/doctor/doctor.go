@@ -140,6 +140,9 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 		all.Go(func() {
 			gateway, running := checkGateway(ctx, e, src.Path)
 			rest = []check.Finding{checkPort(ctx, cfg, running), gateway}
+			for _, note := range check.Identity(ctx, cfg) {
+				rest = append(rest, check.OfNote("config", "config", note))
+			}
 			if f, ok := connect.CheckClients(e, src); ok {
 				rest = append(rest, f)
 			}

@@ -17,12 +17,10 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
-
-// callbackPath is the path of the redirect URI, as the files of clients imply it.
-const callbackPath = "/callback"
 
 // listen listens on 127.0.0.1, for the redirect URI that it returns: at the configured port, or
 // else at one that the gateway is registered with, or else at a free one.
@@ -36,8 +34,7 @@ func listen(ctx context.Context, o *config.OAuth, registered []string) (net.List
 			return nil, "", err
 		}
 		addr, _ := l.Addr().(*net.TCPAddr)
-		uri := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port)), Path: callbackPath}
-		return l, uri.String(), nil
+		return l, access.RedirectURI(o, addr.Port), nil
 	}
 	if o.CallbackPort != 0 {
 		l, uri, err := at(o.CallbackPort)
@@ -48,7 +45,7 @@ func listen(ctx context.Context, o *config.OAuth, registered []string) (net.List
 	}
 	for _, text := range registered {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" || u.Hostname() != host || u.Path != callbackPath {
+		if err != nil || u.Scheme != "http" || u.Hostname() != host || u.Path != access.CallbackPath {
 			continue
 		}
 		if port, err := strconv.Atoi(u.Port()); err == nil {
@@ -58,12 +55,6 @@ func listen(ctx context.Context, o *config.OAuth, registered []string) (net.List
 		}
 	}
 	return at(0)
-}
-
-// redirectURI returns the redirect URI of a port that is not listened at.
-func redirectURI(o *config.OAuth) string {
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(cmp.Or(o.CallbackHost, "127.0.0.1"), strconv.Itoa(o.CallbackPort)), Path: callbackPath}
-	return u.String()
 }
 
 // callback receives the response of an authorization server, once.
@@ -123,7 +114,7 @@ func (c *callback) isClaimed() bool {
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own, err := url.Parse(c.in.RedirectURI)
 	switch {
-	case err != nil || r.Host != own.Host || r.URL.Path != callbackPath:
+	case err != nil || r.Host != own.Host || r.URL.Path != access.CallbackPath:
 		http.NotFound(w, r)
 		return
 	case r.Method != http.MethodGet:

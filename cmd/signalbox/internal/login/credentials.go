@@ -28,7 +28,7 @@ import (
 
 // NewCredentials returns the command that lists what authorization servers have given.
 func NewCredentials(e *command.Env) *cobra.Command {
-	var file string
+	var file, at string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "credentials",
@@ -37,15 +37,21 @@ func NewCredentials(e *command.Env) *cobra.Command {
 which authorization server, its scopes, and until when. No token is printed.
 
 The access of users is kept from one gateway to the next. What a gateway has obtained for
-itself ("as: gateway") is in its memory, and listed if one serves the configuration now.`,
+itself ("as: gateway") is in its memory, and listed if one serves the configuration now.
+
+With --url the list is of the access that the user of the token has at the gateway there.`,
 		Args: command.ArgsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, done := e.Interruptible(cmd.Context())
 			defer done()
+			if at != "" {
+				return listAt(ctx, e, at, file, asJSON)
+			}
 			return listCredentials(ctx, e, file, asJSON)
 		},
 	}
 	source.Flag(cmd, &file)
+	urlFlag(cmd, &at)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
 	return cmd
 }
@@ -54,6 +60,7 @@ itself ("as: gateway") is in its memory, and listed if one serves the configurat
 type credential struct {
 	Backend   string    `json:"backend"`
 	Gateway   bool      `json:"gateway,omitzero"` // it is the gateway's own
+	IDToken   bool      `json:"idToken,omitzero"` // it proves the principal, and is for no backend
 	Principal string    `json:"principal"`        // "" also for the only user without auth
 	Issuer    string    `json:"issuer"`
 	Scopes    []string  `json:"scopes"`
@@ -81,6 +88,11 @@ func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bo
 		list = append(list, credential{
 			Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
 			Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
+		})
+	}
+	for _, t := range found.Contents.IDTokens {
+		list = append(list, credential{
+			IDToken: true, Principal: t.Principal, Issuer: t.Issuer, Scopes: []string{}, Until: t.Expires, SignedIn: t.SignedIn,
 		})
 	}
 	list = append(list, ownAccess(ctx, e, k.src.Path)...)
@@ -145,8 +157,12 @@ func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 		if c.Gateway {
 			principal = "(the gateway)"
 		}
+		backend := c.Backend
+		if c.IDToken {
+			backend = "(ID token)"
+		}
 		rows = append(rows, []string{
-			c.Backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
+			backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
 		})
 	}
 	var b bytes.Buffer

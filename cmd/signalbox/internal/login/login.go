@@ -26,6 +26,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -41,6 +42,7 @@ const (
 type loginFlags struct {
 	config    string
 	as        string
+	url       string // of a gateway
 	noBrowser bool
 	wait      time.Duration
 }
@@ -60,20 +62,29 @@ reach this machine, its last page is an error; paste the address of that page he
 
 The entry of the server may have an oauth with a clientId, where the authorization server
 registers no clients by itself, and with the callbackPort and callbackHost of that client.
-The redirect URI to register there is http://127.0.0.1:PORT/callback.`,
+The redirect URI to register there is http://127.0.0.1:PORT/callback.
+
+With --url the gateway at the URL has the access, also on another machine. The browser opens
+its page for the user of the token, with a ticket for one use within a minute, and the
+command waits until the user has signed in. A configuration is not needed.`,
 		Example: `  signalbox login github
-  signalbox login github --no-browser`,
+  signalbox login github --no-browser
+  signalbox login github --url https://mcp.example.com/mcp`,
 		Args:              command.ArgsBetween(1, 1, "the NAME of a server"),
 		ValidArgsFunction: completeServers(e, &f.config),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.wait <= 0 {
 				return command.Usagef("--wait must be more than 0")
 			}
+			if f.url != "" {
+				return loginAt(cmd.Context(), e, &f, args[0])
+			}
 			return login(cmd.Context(), e, &f, args[0])
 		},
 	}
 	source.Flag(cmd, &f.config)
 	asFlag(cmd, &f.as)
+	urlFlag(cmd, &f.url)
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address, and read the one that the browser ends at")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the sign-in")
 	return cmd
@@ -171,7 +182,7 @@ func (s *signIn) listen(ctx context.Context) (net.Listener, string, error) {
 	}
 	l, uri, err := listen(ctx, s.oauth, registered)
 	if err != nil && s.flags.noBrowser && s.oauth.CallbackPort != 0 {
-		return nil, redirectURI(s.oauth), nil
+		return nil, access.RedirectURI(s.oauth, s.oauth.CallbackPort), nil
 	}
 	return l, uri, err
 }

@@ -281,6 +281,26 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
+// The redirect URI has the host that the client is registered with, and 127.0.0.1 is listened at
+// (identity attack 34).
+func TestCallbackHost(t *testing.T) {
+	t.Parallel()
+	s := start(t, "callbackHost: localhost")
+	address := s.address(t)
+	redirect, err := url.Parse(address.Query().Get("redirect_uri"))
+	if err != nil || redirect.Hostname() != "localhost" || redirect.Path != "/callback" {
+		t.Fatalf("the redirect URI is %s, %v", redirect, err)
+	}
+	req := get(t, strings.Replace(last(t, address), "//localhost:", "//127.0.0.1:", 1))
+	req.Host = redirect.Host
+	if resp, body := send(t, req); resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d: %s", resp.StatusCode, body)
+	}
+	if err := s.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

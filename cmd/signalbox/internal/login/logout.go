@@ -15,27 +15,34 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/oidc"
 )
 
 // NewLogout returns the command that signs a user out.
 func NewLogout(e *command.Env) *cobra.Command {
-	var file, as string
+	var file, as, at string
 	cmd := &cobra.Command{
 		Use:   "logout NAME",
 		Short: "Revoke and delete the access of a user to a server",
 		Long: `Revoke the access of a user to a server at its authorization server (RFC 7009), and
 delete it here. It is deleted even if it cannot be revoked; the exit code is 1 then, unless
-the authorization server has no way to revoke it. Running gateways stop using it.`,
+the authorization server has no way to revoke it. Running gateways stop using it.
+
+With --url it is the access that the user of the token has at the gateway there.`,
 		Args:              command.ArgsBetween(1, 1, "the NAME of a server"),
 		ValidArgsFunction: completeServers(e, &file),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, done := e.Interruptible(cmd.Context())
 			defer done()
+			if at != "" {
+				return logoutAt(ctx, e, at, file, as, args[0])
+			}
 			return logout(ctx, e, file, as, args[0])
 		},
 	}
 	source.Flag(cmd, &file)
 	asFlag(cmd, &as)
+	urlFlag(cmd, &at)
 	return cmd
 }
 
@@ -57,6 +64,9 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 		return err
 	}
 	srv, ok := k.server(name)
+	if ok && srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG && !srv.OAuth.IsGateway() {
+		return k.forgetIDToken(ctx, e, name, principal)
+	}
 	switch {
 	case len(grants) == 0 && !ok:
 		return k.unknown(name)
@@ -88,13 +98,25 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 	}
 	var failed []error
 	for _, p := range problems {
-		if isNoRevocation(p) {
-			e.PrintError(fmt.Sprintf("note: %s has no way to revoke the access: it ends by itself, or remove it in the settings of your account there", output.VisibleLine(hostOf(grants[0].Issuer))))
+		if oauth.IsNoRevocation(p) {
+			printNoRevocation(e, output.VisibleLine(hostOf(grants[0].Issuer)))
 			continue
 		}
 		failed = append(failed, fmt.Errorf("logout %s: %w", name, p))
 	}
 	return errors.Join(failed...)
+}
+
+// forgetIDToken deletes the ID token of a user, with which the gateway gets the access to a server.
+func (k *kept) forgetIDToken(ctx context.Context, e *command.Env, name, principal string) error {
+	n, err := oidc.Delete(ctx, k.vault, principal)
+	switch {
+	case err != nil:
+		return fmt.Errorf("logout %s: %w", name, err)
+	case n == 0:
+		return e.PrintText(e.Stdout, name+": not signed in, nothing to delete\n")
+	}
+	return e.PrintText(e.Stdout, name+": signed out, as at all servers that the identity provider vouches for you at\n")
 }
 
 // parts returns the errors that are joined in err.
@@ -106,12 +128,6 @@ func parts(err error) []error {
 		return nil
 	}
 	return []error{err}
-}
-
-// isNoRevocation reports whether an authorization server has no endpoint to revoke tokens.
-func isNoRevocation(err error) bool {
-	check, ok := errors.AsType[*oauth.CheckError](err)
-	return ok && check.Check == oauth.CheckEndpoint && check.Want == oauth.WantRevocation
 }
 
 // completeServers completes the names of servers with a URL.

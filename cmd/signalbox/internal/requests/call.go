@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ import (
 type callFlags struct {
 	target.Flags
 	json bool   // print the whole result instead of its text
+	id   bool   // print the id of the call
 	log  string // a level of the specification, or "none"
 }
 
@@ -57,6 +59,7 @@ string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JS
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server sent it")
+	cmd.Flags().BoolVar(&f.id, "id", false, "print the id of the call to standard error; 'signalbox why ID' shows where its time went")
 	cmd.Flags().StringVar(&f.log, "log", "info", "show log messages of this `LEVEL` and above; none shows none")
 	return cmd
 }
@@ -71,12 +74,19 @@ func call(ctx context.Context, e *command.Env, f *callFlags, args []string) erro
 	if !ok && f.log != "none" {
 		return command.Usagef("--log %q is not a level; use debug, info, warning, error or none", f.log)
 	}
+	if f.id && f.URL != "" {
+		return command.Usagef("both --id and --url; a server has no ids of calls, and those of a gateway are in its log")
+	}
 	arguments, err := arguments(e, args[1:])
 	if err != nil {
 		return err
 	}
 	return f.With(ctx, e, func(ctx context.Context, t *target.Target) error {
+		began := time.Now()
 		res, err := callTool(ctx, e, t, args[0], arguments, level)
+		if f.id {
+			printID(ctx, e, t, args[0], began)
+		}
 		if err != nil {
 			return fmt.Errorf("call %s: %w", args[0], suggestTool(ctx, t, args[0], err))
 		}

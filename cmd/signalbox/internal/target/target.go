@@ -78,6 +78,9 @@ type Target struct {
 	// ToolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	ToolBackends func(context.Context) (map[string]string, error)
 
+	// Calls returns the latest calls of a gateway; nil for a server.
+	Calls func(context.Context, signalbox.CallFilter) ([]signalbox.CallRecord, error)
+
 	Gateway *signalbox.Gateway // nil unless Started
 }
 
@@ -152,8 +155,11 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 			return &s, nil
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
-		Gateway:      gw,
-		close:        gw.Close,
+		Calls: func(_ context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+			return gw.Calls(f).Calls, nil
+		},
+		Gateway: gw,
+		close:   gw.Close,
 	}
 	t.only(f.Profile)
 	return t, nil
@@ -240,9 +246,13 @@ func (f *Flags) logger(e *command.Env, cfg *config.Config) *slog.Logger {
 	return logs.NewLogger(e.Stderr, cfg)
 }
 
+// ClientName is the name of the commands as clients of a gateway.
+const ClientName = "signalbox"
+
 // implementation returns the client info of the command.
 func implementation() []byte {
-	out := append([]byte(`{"name":"signalbox","version":`), jsonscan.AppendString(nil, version.Of(version.Info()))...)
+	out := jsonscan.AppendString([]byte(`{"name":`), ClientName)
+	out = append(append(out, `,"version":`...), jsonscan.AppendString(nil, version.Of(version.Info()))...)
 	return append(out, '}')
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -73,10 +76,30 @@ func whyCall(ctx context.Context, e *command.Env, file string, asJSON bool, id m
 		if err := control.Decode(raw, &call); err != nil {
 			return err
 		}
-		_, err = e.Stdout.Write(append(explainCall(&call), startHint(src, &call)...))
-		return err
+		return printCall(e, src, &call)
 	}
 	return errors.Join(unknown...)
+}
+
+// printCall prints where the time of a call went.
+func printCall(e *command.Env, src source.Source, call *signalbox.CallRecord) error {
+	_, err := e.Stdout.Write(append(explainCall(call, packageOf(src, call.Backend)), startHint(src, call)...))
+	return err
+}
+
+// packageOf returns the package that a server of the configuration runs, or one of npm if
+// that is not known.
+func packageOf(src source.Source, backend string) runner.Package {
+	cfg, err := src.Load()
+	if err != nil {
+		return runner.Package{}
+	}
+	i := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == backend })
+	if i < 0 {
+		return runner.Package{}
+	}
+	p, _ := runner.Find(cfg.Servers[i].Command, cfg.Servers[i].Args)
+	return p
 }
 
 // callAt returns the record of a call from the gateway of a socket.
@@ -119,14 +142,14 @@ type stageRow struct {
 
 // explainCall formats a call: a line with what it was and how it ended, a line for each
 // stage, and what can be done about the slowest.
-func explainCall(c *signalbox.CallRecord) []byte {
+func explainCall(c *signalbox.CallRecord, p runner.Package) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s   %s   %s\n", output.VisibleLine(strings.TrimSpace(c.Method+" "+c.Name)), route(c), ending(c))
 	whole := c.Millis
 	if c.Delivered != nil {
 		whole = max(whole, *c.Delivered)
 	}
-	for _, r := range stageRows(c) {
+	for _, r := range stageRows(c, p) {
 		line := fmt.Sprintf("  %-8s  %s ms  |%s", r.name, alignedTime(r.ms), bar(r.ms, whole))
 		if r.note != "" {
 			line += "  " + output.VisibleLine(r.note)
@@ -159,7 +182,11 @@ func startHint(src source.Source, c *signalbox.CallRecord) string {
 		if note.Code != code.FileUnpinned || server != c.Backend {
 			continue
 		}
-		return fmt.Sprintf("%s \"signalbox pin %s\" avoids most of the time that its package takes.\n", reuse, server)
+		most := "time that its package takes"
+		if c.Install > 0 {
+			most = packageOf(src, server).Kind.Manager() + " time"
+		}
+		return fmt.Sprintf("%s \"signalbox pin %s\" avoids most of the %s.\n", reuse, server, most)
 	}
 	return reuse + "\n"
 }
@@ -201,7 +228,7 @@ func ending(c *signalbox.CallRecord) string {
 }
 
 // stageRows returns the stages that a call has reached, and the one in which it ended.
-func stageRows(c *signalbox.CallRecord) []stageRow {
+func stageRows(c *signalbox.CallRecord, p runner.Package) []stageRow {
 	var rows []stageRow
 	at := 0.0
 	step := func(name string, until float64, note string) {
@@ -220,7 +247,7 @@ func stageRows(c *signalbox.CallRecord) []stageRow {
 		note  string
 	}{
 		{"resolve", c.Resolved, ""},
-		{"lease", c.Leased, leaseNote(c)},
+		{"lease", c.Leased, leaseNote(c, p)},
 		{"send", c.Sent, ""},
 		{"response", c.LastByte, askNote(c)},
 	}
@@ -249,9 +276,12 @@ func stageRows(c *signalbox.CallRecord) []stageRow {
 }
 
 // leaseNote returns what the wait for a connection was about.
-func leaseNote(c *signalbox.CallRecord) string {
+func leaseNote(c *signalbox.CallRecord, p runner.Package) string {
 	var parts []string
-	if c.Start > 0 {
+	switch {
+	case c.Install > 0:
+		parts = append(parts, fmt.Sprintf("started its process: %s %s, %s %s", p.Kind.Manager(), spacedTime(c.Install), p.Kind.Program(), spacedTime(c.Start-c.Install)))
+	case c.Start > 0:
 		parts = append(parts, "started its process: "+spacedTime(c.Start))
 	}
 	if c.Handshake > 0 {

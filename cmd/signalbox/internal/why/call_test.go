@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -25,6 +26,8 @@ func TestExplainCall(t *testing.T) {
 		Admitted: new(0.02), Resolved: new(0.03), Leased: new(798.43), Sent: new(798.53), LastByte: new(811.73), Delivered: new(812.03),
 		Start: 790.2, Handshake: 8.2,
 	}
+	installed := started
+	installed.Install = 610.2
 	for name, tt := range map[string]struct {
 		call signalbox.CallRecord
 		want string
@@ -33,6 +36,14 @@ func TestExplainCall(t *testing.T) {
 tools/call everything__echo   cursor 2.3 (2025-06-18) > everything (2025-11-25)   ok, 812 ms
   resolve       0.01 ms  |
   lease       798.4  ms  |############################  started its process: 790 ms; handshake 8.2 ms
+  send          0.1  ms  |
+  response     13.2  ms  |#
+  deliver       0.3  ms  |
+`},
+		"a package manager installed it": {installed, `
+tools/call everything__echo   cursor 2.3 (2025-06-18) > everything (2025-11-25)   ok, 812 ms
+  resolve       0.01 ms  |
+  lease       798.4  ms  |############################  started its process: npm 610 ms, node 180 ms; handshake 8.2 ms
   send          0.1  ms  |
   response     13.2  ms  |#
   deliver       0.3  ms  |
@@ -99,7 +110,7 @@ tools/call echo   c > b   ok, 2.0 ms
   response      1.0  ms  |##############
 `},
 	} {
-		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), string(explainCall(&tt.call))); diff != "" {
+		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), string(explainCall(&tt.call, runner.Package{}))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -111,17 +122,19 @@ func TestHintAfterAStart(t *testing.T) {
 	t.Parallel()
 	e := commandtest.New(t, "")
 	file := filepath.Join(e.Dir, "signalbox.yaml")
-	commandtest.Write(t, file, "mcpServers:\n  plain: {command: sh}\n  npm: {command: npx, args: [-y, '@x/y']}\n")
+	commandtest.Write(t, file, "mcpServers:\n  plain: {command: sh}\n  npm: {command: npx, args: [-y, '@x/y']}\n  uvx: {command: uvx, args: [x]}\n")
 	for _, tt := range []struct {
-		backend string
-		start   float64
-		want    string
+		backend        string
+		start, install float64
+		want           string
 	}{
-		{"plain", 400, ""},
-		{"plain", 600, "Next calls reuse the process.\n"},
-		{"npm", 600, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the time that its package takes.\n"},
+		{"plain", 400, 0, ""},
+		{"plain", 600, 0, "Next calls reuse the process.\n"},
+		{"npm", 600, 400, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the npm time.\n"},
+		{"uvx", 600, 400, "Next calls reuse the process. \"signalbox pin uvx\" avoids most of the uv time.\n"},
+		{"npm", 600, 0, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the time that its package takes.\n"},
 	} {
-		call := &signalbox.CallRecord{Backend: tt.backend, Millis: 1000, Start: tt.start}
+		call := &signalbox.CallRecord{Backend: tt.backend, Millis: 1000, Start: tt.start, Install: tt.install}
 		if got := startHint(source.Find(e.Env, file), call); got != tt.want {
 			t.Errorf("%s, %v ms: %q, want %q", tt.backend, tt.start, got, tt.want)
 		}

@@ -312,6 +312,9 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		}
 		b.WriteString(".")
 	}
+	for _, text := range x.Unlisted {
+		b.WriteString(" " + strings.ToUpper(text[:1]) + text[1:] + ".")
+	}
 	for _, text := range x.Incomplete {
 		b.WriteString(" A list is incomplete: " + text + ".")
 	}

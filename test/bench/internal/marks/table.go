@@ -60,6 +60,7 @@ func All() []Mark {
 		{Name: "growth, resident memory against the start", Keys: "growth/*/*/rss", Limit: 1.1},
 		{Name: "scanner, 10 KiB of typical JSON", Keys: "parts/mcp/Parse, text 10 KiB/rate", Limit: 1000, Least: true, Unit: " MB/s"},
 		{Name: "scanner, 10 KiB, allocations", Keys: "parts/mcp/Parse, * 10 KiB/allocs", Limit: 0},
+		{Name: "tools/call with an id and a record, time x without", Keys: "record/call/*/time-without", Limit: 1.03},
 		{Name: "errors", Keys: "*/*/*/errors", Limit: 0, Short: true},
 	}
 }

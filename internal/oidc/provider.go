@@ -1,0 +1,194 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package oidc identifies users by a sign-in at an identity provider, in a browser (OpenID
+// Connect Core 1.0, with the authorization code flow), and keeps the ID tokens of those sign-ins.
+//
+//	Begin > the browser is sent to the provider, and back > Complete: an Identity > Tokens: Keep
+//
+// The package knows no browser: its caller makes sure that a response came with the browser that
+// the request was for, and that each Request is completed once.
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config is the configuration of a Provider.
+type Config struct {
+	// Client is the gateway's client at the provider, and its Issuer the provider.
+	Client oauth.Registration
+
+	// Scopes are requested besides openid.
+	Scopes []string
+
+	// OAuth sends the requests.
+	OAuth *oauth.Client
+
+	// Verify verifies an ID token with the nonce that it was requested with, and returns the
+	// principal of its user, and when the token ends.
+	Verify func(ctx context.Context, nonce string, token mcp.Token) (principal string, expires time.Time, err error)
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Provider is an identity provider. Its methods may be called concurrently.
+type Provider struct {
+	cfg  Config
+	turn chan struct{} // of capacity 1: one request for the metadata at a time
+
+	mu      sync.Mutex
+	server  *oauth.Server // or nil
+	read    time.Time     // when it was read
+	tried   time.Time     // when that last failed
+	failure error         // of that
+}
+
+// New returns a Provider.
+func New(cfg Config) *Provider {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Provider{cfg: cfg, turn: make(chan struct{}, 1)}
+}
+
+// Host returns the host of the provider, for its users.
+func (p *Provider) Host() string {
+	u, err := url.Parse(p.cfg.Client.Issuer)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Request is a sign-in that has begun. It is immutable, and is completed once at most.
+type Request struct {
+	// Authorization has the URL for the browser, and the state.
+	*oauth.Authorization
+
+	nonce  string
+	server *oauth.Server
+}
+
+// Identity is what a sign-in has proved.
+type Identity struct {
+	Principal string
+	Token     mcp.Token // the ID token
+	Expires   time.Time // of the token
+	SignedIn  time.Time
+}
+
+// ErrNoToken is the error of a sign-in after which the provider has sent no ID token.
+var ErrNoToken = errors.New("the identity provider has sent no ID token: the client has to be one of OpenID Connect, and may request the scope openid")
+
+// Begin begins a sign-in, with PKCE, a state and a nonce of its own. The redirect URI is the one
+// that the client is registered with. Nothing of a user is sent.
+func (p *Provider) Begin(ctx context.Context, redirectURI string) (*Request, error) {
+	srv, err := p.metadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nonce := rand.Text() + rand.Text()
+	a, err := oauth.Begin(oauth.AuthorizationRequest{
+		Server: srv, Registration: &p.cfg.Client, RedirectURI: redirectURI,
+		Scopes: append([]string{"openid"}, p.cfg.Scopes...), Nonce: nonce,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Request{a, nonce, srv}, nil
+}
+
+// completeTimeout bounds the requests after a response.
+const completeTimeout = 30 * time.Second
+
+// Complete returns the identity that a response proves, which is the query of its redirect. The
+// checks of Authorization.Check come first; then the code is exchanged, and the ID token verified.
+// A refusal by the provider is an *oauth.ServerError. It ends with ctx only before the code is
+// sent, because that cannot be repeated.
+func (p *Provider) Complete(ctx context.Context, r *Request, response url.Values) (*Identity, error) {
+	code, err := r.Check(response)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completeTimeout)
+	defer cancel()
+	now := time.Now()
+	tokens, err := p.cfg.OAuth.Token(ctx, r.server, &p.cfg.Client, r.Grant(code))
+	if err != nil {
+		return nil, &exchangeError{err}
+	}
+	if tokens.ID.IsZero() {
+		return nil, ErrNoToken
+	}
+	principal, expires, err := p.cfg.Verify(ctx, r.nonce, tokens.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{principal, tokens.ID, expires, now}, nil
+}
+
+// exchangeError is the failure of the exchange of a code. It hides an *oauth.ServerError, which would
+// be taken for the refusal of a user.
+type exchangeError struct{ err error }
+
+// Error returns the text of the cause.
+func (e *exchangeError) Error() string { return "the code of the sign-in: " + e.err.Error() }
+
+// The bounds of what is kept of the metadata.
+const (
+	keepMetadata = time.Hour
+	keepLastGood = 24 * time.Hour  // while it cannot be read
+	failurePause = 5 * time.Second // after a failure, before the next request
+)
+
+// metadata returns the metadata of the provider, the last good ones if they cannot be read again.
+func (p *Provider) metadata(ctx context.Context) (*oauth.Server, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	now := time.Now()
+	p.mu.Lock()
+	srv, age, failure, pause := p.server, now.Sub(p.read), p.failure, now.Sub(p.tried)
+	p.mu.Unlock()
+	if srv != nil && age < keepMetadata {
+		return srv, nil
+	}
+	var err error
+	if failure != nil && pause < failurePause {
+		err = failure
+	} else {
+		var fresh *oauth.Server
+		if fresh, err = p.cfg.OAuth.Server(ctx, p.cfg.Client.Issuer, false); err == nil {
+			p.mu.Lock()
+			p.server, p.read, p.failure = fresh, now, nil
+			p.mu.Unlock()
+			return fresh, nil
+		}
+		if ctx.Err() == nil {
+			p.mu.Lock()
+			p.failure, p.tried = err, now
+			p.mu.Unlock()
+		}
+	}
+	if srv != nil && age < keepLastGood {
+		return srv, nil
+	}
+	return nil, err
+}
