@@ -65,7 +65,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 }
 
 // call serves tools/call, prompts/get or resources/read. A hidden item and one that does not exist have the same answer.
-func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
+func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
 	field, own := mcp.FieldName, mcp.FieldName
 	if kind == catalog.Resources {
 		// A URI means the same to client and backend.
@@ -80,6 +80,9 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
+	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
+		f.entry = nil // calls of clients alone
+	}
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
 		return by, nil, unknownResource(name)
@@ -87,7 +90,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		if by.backend, res = f.formerGate(ctx, req, name); res != nil {
 			return by, res, nil
 		}
-		return by, nil, f.unknown(kind, name)
+		return by, nil, asInner(req, f.unknown(kind, name))
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
@@ -97,6 +100,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
+	if f.entry.IsOwn() {
+		by.isOuter = true
+		res, err = g.serveOwnTool(ctx, item, id, req, caller)
+		return by, res, err
+	}
 	if kind == catalog.Tools {
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 			return by, nil, err // not sent to the backend
@@ -231,6 +239,9 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: cursor is not a string", req.Method)
+	}
+	if kind == catalog.Tools && v.catalog.HasFinder() {
+		return v.listTools(req.Client, cursor)
 	}
 	return v.catalog.List(kind, cursor)
 }

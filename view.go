@@ -56,7 +56,7 @@ type notices = [catalog.NumKinds]uint64
 // backendOf returns the backend of an entry. An entry from a slightly older catalog may
 // be of a backend that has moved or was removed.
 func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
-	if i := entry.Backend; i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
+	if i := entry.Backend; i >= 0 && i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
 		return v.backends[i], true
 	}
 	return v.backend(entry.BackendName)

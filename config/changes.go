@@ -71,6 +71,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
 		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
 		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
+		{"search", c.Search == next.Search},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},

@@ -71,6 +71,8 @@ type Config struct {
 
 	// Pins is what becomes of definitions that were not approved.
 	Pins Pins `json:"pins"`
+	// Search is when ViewAuto lists all tools.
+	Search Search `json:"search"`
 	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.

@@ -59,6 +59,7 @@ func rightValues() map[string][]string {
 		"refuse, allow":                          {`"refuse"`, `"allow"`},
 		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},
 		"hold, allow":                            {`"hold"`, `"allow"`},
+		"full, search, auto":                     {`"full"`, `"search"`, `"auto"`},
 	}
 }
 

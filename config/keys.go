@@ -57,6 +57,7 @@ func configKeys() []key {
 
 		// Mappings, each with a table in the documents.
 		{"pins", object(pinKeys(), nil), "", "What becomes of tools, prompts and instructions that differ from those that were approved with `signalbox lock`."},
+		{"search", object(searchKeys(), nil), "", "When profiles with \"view\": \"auto\" show find_tool and call_tool."},
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},
@@ -106,6 +107,17 @@ func profileKeys() []key {
 		// operator counts.
 		{"include", listOf(text()), "", "The only tools and prompts to offer, by the names that clients see, with prefix. An asterisk matches any characters."},
 		{"exclude", listOf(text()), "", "Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."},
+		// What is shown, and never what may be called.
+		{"view", oneOf(ViewFull, ViewSearch, ViewAuto), "", "What the list of tools has: all tools (full, the default), or find_tool and call_tool, with which a model finds and calls the others (search). With auto, clients that search tools themselves are sent all of them, and so are all clients while the list is shorter than \"search.above\"; others are sent find_tool and call_tool. All tools of the profile can be called in each view."},
+		{"always", listOf(text()), "", "Tools that are listed besides find_tool and call_tool, written like \"include\"."},
+		{"split", boolean(), "", "Also offer call_tool_readonly, which calls only tools with readOnlyHint, so that a user can allow it for good."},
+	}
+}
+
+func searchKeys() []key {
+	return []key{
+		// From about here on lists cost more than the requests that find tools.
+		{"above", count(), "10000", "The number of tokens, as a quarter of the bytes, up to which all tools are listed."},
 	}
 }
 

@@ -26,6 +26,7 @@ type Catalog struct {
 	toolBytes    map[string]int // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
+	found        *found // of a profile with a Finder, or nil
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -55,6 +56,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// only if it matches neither.
 	b.checkRules()
 	b.checkProfiles(c)
+	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = c.sumToolBytes()

@@ -59,6 +59,7 @@ const (
 	NameConflict   = "SB_NAME_CONFLICT"
 	NameLong       = "SB_NAME_LONG"
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
+	NameReserved   = "SB_NAME_RESERVED"
 )
 
 // The codes of definitions that differ from the approved ones.
@@ -256,6 +257,10 @@ func All() []Entry {
 			ItemHiddenText, "A definition has characters that people do not see, and is neither listed nor called.",
 			"Text was hidden in it, which a model would read; or it was copied from a page with such characters.",
 			"Look at it with `signalbox approve SERVER`, which spells them out. `pins: {hidden: allow}` offers all of them.", false,
+		}, {
+			NameReserved, "A tool of a server has the name of a tool of the gateway, and a profile does not have it.",
+			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
+			"Give the server a `prefix`, or the tool another name with `rename`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

@@ -109,6 +109,7 @@ func (w *world) start() {
 	w.gateway = g
 	operations, sse := g.Operations(), g.SSE()
 	srv := &http.Server{Protocols: memnet.AnyHTTP(), Handler: w.authorized(func(rw http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(signalbox.WithProfile(r.Context(), w.d.modes.profile))
 		switch r.URL.Path {
 		case endpointPath:
 			g.ServeHTTP(rw, r)

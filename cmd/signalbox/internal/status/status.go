@@ -277,7 +277,7 @@ func statusText(place string, s *control.Status, f *statusFlags) []byte {
 	b.WriteByte('\n')
 	writeBackends(&b, s)
 	writeProcesses(&b, s)
-	if costs := cost.ProfileLine(cost.ProfileCosts(s.Profiles)); costs != "" {
+	if costs := cost.ProfileLine(cost.ProfileCosts(s.Profiles, s.Backends)); costs != "" {
 		b.WriteString(output.VisibleLine(costs) + "\n")
 	}
 	// Always printed: a problem is the usual reason to look.
