@@ -184,9 +184,8 @@ type Texts func(Digest) ([]byte, bool)
 // approved definition may have hidden text: a person has seen it spelt out.
 func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, texts Texts, p Policy) Verdict {
 	v := Verdict{State: Unpinned, Use: definition}
-	digest, known := Digest{}, false
 	if l != nil {
-		digest, known = l.pins[key]
+		digest, known := l.pins[key]
 		switch {
 		case !known:
 			v.State = New

@@ -4,6 +4,7 @@
 package search
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -39,10 +40,7 @@ func (s *signature) write(schema []byte, depth int) {
 		s.WriteString("unknown")
 		return
 	}
-	m := make(map[string][]byte)
-	for name, value := range jsonscan.Members(schema) {
-		m[name] = value
-	}
+	m := maps.Collect(jsonscan.Members(schema))
 	kind, _ := jsonscan.DecodeText(m["type"])
 	switch {
 	case m["$ref"] != nil:
@@ -50,13 +48,13 @@ func (s *signature) write(schema []byte, depth int) {
 	case m["const"] != nil:
 		s.Write(m["const"])
 	case isArray(m["enum"]):
-		s.join(m["enum"], " | ", func(value []byte) { s.Write(value) })
+		s.union(m["enum"], func(value []byte) { s.Write(value) })
 	case isArray(m["anyOf"]):
-		s.join(m["anyOf"], " | ", func(part []byte) { s.write(part, depth+1) })
+		s.union(m["anyOf"], func(part []byte) { s.write(part, depth+1) })
 	case isArray(m["oneOf"]):
-		s.join(m["oneOf"], " | ", func(part []byte) { s.write(part, depth+1) })
+		s.union(m["oneOf"], func(part []byte) { s.write(part, depth+1) })
 	case isArray(m["type"]):
-		s.join(m["type"], " | ", func(name []byte) {
+		s.union(m["type"], func(name []byte) {
 			kind, _ := jsonscan.DecodeText(name)
 			s.writeKind(kind, m, depth)
 		})
@@ -181,12 +179,12 @@ func (s *signature) writeRef(ref []byte, depth int) {
 	s.write(at, depth+1)
 }
 
-// join writes the elements of an array with a separator.
-func (s *signature) join(array []byte, separator string, write func([]byte)) {
+// union writes the elements of an array as alternatives.
+func (s *signature) union(array []byte, write func([]byte)) {
 	first := true
 	for element := range jsonscan.Elements(array) {
 		if !first {
-			s.WriteString(separator)
+			s.WriteString(" | ")
 		}
 		first = false
 		write(element)

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"strings"
 	"unicode"
@@ -25,8 +24,8 @@ func main() {
 	mcpproxy := flag.String("mcpproxy", "", "a checkout of smart-mcp-proxy/mcpproxy-go")
 	flag.Parse()
 	if err := run(context.Background(), os.Stdout, *livemcp, *mcpproxy); err != nil {
-		log.SetFlags(0)
-		log.Fatal("search: ", err)
+		fmt.Fprintln(os.Stderr, "search:", err)
+		os.Exit(1)
 	}
 }
 

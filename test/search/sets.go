@@ -77,7 +77,7 @@ func readLiveMCP(dir string) (tasks, steps *set, err error) {
 	return tasks, steps, nil
 }
 
-var number = regexp.MustCompile(`^\d+\.\s*`) //nolint:gochecknoglobals // never changed
+var number = regexp.MustCompile(`^\d+\.\s*`)
 
 // numbered returns the lines of a numbered list.
 func numbered(list string) (lines []string) {

@@ -381,7 +381,7 @@ func (l *locked) write(ctx context.Context, next *pins.Lock, texts map[pins.Dige
 		return errors.Join(err, fmt.Errorf("%s: %w", path, safefile.ErrChanged))
 	}
 	if len(texts) > 0 {
-		if err := os.MkdirAll(config.PinsFolder(l.file), 0o755); err != nil {
+		if err := os.MkdirAll(config.PinsFolder(l.file), 0o750); err != nil {
 			return err
 		}
 	}

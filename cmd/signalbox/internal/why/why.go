@@ -229,9 +229,7 @@ func explanationText(x *signalbox.Explanation, now time.Time) []byte {
 		if it.Fix != "" {
 			line += "  fix: " + output.VisibleLine(it.Fix) + "\n"
 		}
-		for _, c := range it.Changes {
-			line += output.VisibleLine(fmt.Sprintf("  changed at %s: %q is now %q", c.Path, c.Old, c.New)) + "\n"
-		}
+		line += changesText(it.Changes)
 		// All items of a conflict have the same text.
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
@@ -254,6 +252,15 @@ func answerFor(it *signalbox.ExplainedItem, name string) string {
 	default:
 		return "not offered"
 	}
+}
+
+// changesText returns how a definition has changed, a line for each place.
+func changesText(changes []signalbox.ExplainedChange) string {
+	var b strings.Builder
+	for _, c := range changes {
+		b.WriteString(output.VisibleLine(fmt.Sprintf("  changed at %s: %q is now %q", c.Path, c.Old, c.New)) + "\n")
+	}
+	return b.String()
 }
 
 // itemText returns the summary of an item, or its chain.
