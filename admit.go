@@ -24,6 +24,7 @@ const (
 	policyDenied server.EventKind = "policy_denied"  // an item that is listed, refused for this call
 	policyDryRun server.EventKind = "policy_dry_run" // would be refused without dryRun
 	policyFailed server.EventKind = "policy_failed"  // a rule has no value
+	policyAsked  server.EventKind = "policy_confirm" // the user was asked about a call
 	stepUp       server.EventKind = "step_up"        // scopes are missing
 )
 
@@ -34,6 +35,7 @@ type admitted struct {
 
 	entry *catalog.Entry
 	why   verdict
+	asks  bool // the user has to agree first
 }
 
 // policyRefusal is the answer of a request that is not admitted: a result or an error.
@@ -54,7 +56,11 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
 		f.policy.allowed[d.Rule].Inc()
-		return admitted{f.view, f.entry, why}, nil
+		return admitted{f.view, f.entry, why, false}, nil
+	}
+	if d.Effect == policy.Confirm && !f.policy.dryRun {
+		g.metrics.Decisions(d.Rule, why.decision).Inc()
+		return admitted{f.view, f.entry, why, mayAskBefore(req.Method)}, nil
 	}
 	kind := policyDenied
 	switch {
@@ -67,7 +73,7 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	g.notePolicy(ctx, req, kind, f.entry, why)
 	switch {
 	case f.policy.dryRun:
-		return admitted{f.view, f.entry, why}, nil
+		return admitted{f.view, f.entry, why, false}, nil
 	case d.Effect == policy.Needs:
 		return admitted{}, &policyRefusal{err: g.needsScopes(req, f.entry, &d), why: why}
 	}
@@ -81,10 +87,15 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	text := fmt.Sprintf("policy %s does not allow %s", d.Rule, what)
 	if req.Method == "tools/call" {
 		// A model can read it, and mend its arguments.
-		res, err := mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
+		res, err := toolError(text)
 		return admitted{}, &policyRefusal{res, err, why}
 	}
 	return admitted{}, &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyDenied, Message: text}, why: why}
+}
+
+// toolError returns the result of a tool that was not called.
+func toolError(text string) (*mcp.Result, error) {
+	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
 }
 
 // notePolicy counts a request that is not allowed, and records it. A request without scopes is
@@ -115,8 +126,8 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 		return f.decideURI(of, req, "")
 	}
 	d := f.decideURI(of, req, f.entry.Name)
-	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
-		return f.decideURI(of, req, plain)
+	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect.IsAllowed() {
+		return d.And(f.decideURI(of, req, plain))
 	}
 	return d
 }
@@ -156,7 +167,7 @@ func (v *view) mayFollow(of viewer, uri string) bool {
 	if f.entry == nil {
 		return false
 	}
-	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect == policy.Allowed
+	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect.IsAllowed()
 }
 
 // argumentsOf returns the arguments of a call as rules see them, or nil.

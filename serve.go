@@ -104,9 +104,12 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
-	if item.isUsers() {
+	switch {
+	case item.asks || isAfterAnswer(req):
+		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
+	case item.isUsers():
 		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
-	} else {
+	default:
 		by.backend, res, err = item.forward(ctx, own, req, caller)
 	}
 	if err == nil && kind == catalog.Tools {

@@ -63,8 +63,9 @@ const (
 
 // The codes of calls that the policy refuses.
 const (
-	PolicyDenied = "SB_POLICY_DENIED"
-	PolicyScopes = "SB_POLICY_SCOPES"
+	PolicyDenied  = "SB_POLICY_DENIED"
+	PolicyScopes  = "SB_POLICY_SCOPES"
+	PolicyConfirm = "SB_POLICY_CONFIRM"
 )
 
 // The codes of a process that runs.
@@ -239,6 +240,10 @@ func All() []Entry {
 			PolicyScopes, "The caller lacks scopes that the policy of the gateway needs.",
 			"The token was issued without them. The message names them, and so does the `WWW-Authenticate` header over HTTP.",
 			"A client that can do so asks its user for a token with these scopes, and tries again.", false,
+		}, {
+			PolicyConfirm, "The user has not agreed to a request about which the policy of the gateway asks.",
+			"The user declined, gave no answer in time (`limits.inputWait`), or uses a client that cannot ask.",
+			"A client with the capability `elicitation`. `signalbox policy why` shows the operator which rule asks.", false,
 		}, {
 			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
 			"The server loads too much, or does not free what it no longer needs.",
