@@ -22,7 +22,7 @@ import (
 const (
 	answerAccept      = "accept"
 	answerDecline     = "decline"
-	answerCancel      = "cancel"      // they have closed the question, or the answer is none of elicitation/create
+	answerCancel      = "cancel"      // they have closed the question, or the answer has no known action
 	answerTimeout     = "timeout"     // limits.inputWait
 	answerUnavailable = "unavailable" // the client cannot ask, or has answered with an error
 	answerNone        = "none"        // the call has ended before
@@ -126,7 +126,7 @@ func (g *Gateway) keepAnswer(res *mcp.Result, rule string, wait time.Duration) (
 	return &mcp.Result{Object: obj, Resume: g.agreed.Keep(rule, until, bytes.Clone(res.Raw(mcp.FieldRequestState)), true)}, err
 }
 
-// askUser asks the user about a request, and returns the answer. The error is why there is none.
+// askUser asks the user about a request, and returns the answer. The error is the cause of a missing one.
 func (g *Gateway) askUser(ctx context.Context, e *catalog.Entry, req *mcp.Request, caller mcp.Caller) (string, error) {
 	about := confirm.Call{
 		Method: req.Method, Name: e.Name, Backend: e.BackendName, Title: titleOf(e.JSON()), Arguments: req.Params.Raw(mcp.FieldArguments),

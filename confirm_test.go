@@ -45,7 +45,7 @@ func withConfirm(t *testing.T, change func(*config.Config), f func(p *confirmPee
 				}, Capabilities: `{"tools":{},"prompts":{},"resources":{},"completions":{}}`}
 				p := &confirmPeers{t: t, server: s, audit: filepath.Join(t.TempDir(), "audit")}
 				p.Gateway = gatewaytest.Backends{"crm": s}.Open(t, func(cfg *config.Config) {
-					cfg.Audit.File, cfg.Limits.InputWait = p.audit, 5*time.Minute
+					cfg.Audit.File, cfg.Limits.InputWait, cfg.Operators = p.audit, 5*time.Minute, "true"
 					cfg.Policy = config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{
 						{Name: "sure", Confirm: "item.annotations.destructiveHint == true", On: []string{"crm__*"}},
 						{Name: "prompts", Confirm: "true", On: []string{"crm__plan", "note:*"}},

@@ -83,7 +83,7 @@ type Decision struct {
 	Scopes, Missing []string
 }
 
-// And returns the decision about a call that two decisions are about, the first of which allows it.
+// And returns the decision about a call that this decision allows, and that another one is about, too.
 func (d Decision) And(other Decision) Decision {
 	if d.Effect == Confirm && other.Effect == Allowed {
 		return d

@@ -18,7 +18,7 @@ const (
 )
 
 // hints returns the annotations as rules that ask the user see them. Without the defaults of the
-// specification: by those, each tool without annotations is destructive, and users who are asked
+// specification: by those, each tool without annotations is destructive, and users that are asked
 // about each of them agree without reading.
 func (it *Item) hints() ref.Val {
 	claimed, _ := it.annotations.(traits.Mapper)
