@@ -47,8 +47,19 @@ type policyRefusal struct {
 
 // admit decides about a request for an item that find has found: the one function that does,
 // for calls, prompts, reads, completions and subscriptions. It decides by the parameters that
-// are sent to the backend. Without a policy everything is admitted.
+// are sent to the backend. Without a policy and filters everything is admitted.
 func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (admitted, *policyRefusal) {
+	item, refused := g.admitByPolicy(ctx, req, f)
+	if refused != nil || f.filters == nil {
+		return item, refused
+	}
+	if refused = g.refuseByFilter(req, f); refused != nil {
+		return admitted{}, refused
+	}
+	return item, nil
+}
+
+func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupResult) (admitted, *policyRefusal) {
 	if f.policy == nil {
 		return admitted{view: f.view, entry: f.entry}, nil
 	}
@@ -87,15 +98,10 @@ func (g *Gateway) admit(ctx context.Context, req *mcp.Request, f lookupResult) (
 	text := fmt.Sprintf("policy %s does not allow %s", d.Rule, what)
 	if req.Method == "tools/call" {
 		// A model can read it, and mend its arguments.
-		res, err := toolError(text)
+		res, err := errorResult(text)
 		return admitted{}, &policyRefusal{res, err, why}
 	}
 	return admitted{}, &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyDenied, Message: text}, why: why}
-}
-
-// toolError returns the result of a tool that was not called.
-func toolError(text string) (*mcp.Result, error) {
-	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
 }
 
 // notePolicy counts a request that is not allowed, and records it. A request without scopes is

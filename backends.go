@@ -35,6 +35,7 @@ type activeBackend struct {
 	tasks   *runningTasks
 	client  *client.Client     // nil for a backend in this process
 	access  backendCredentials // nil if it has none
+	users   *perUser           // nil if all users have the same lists
 	metrics backendMetrics
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
@@ -55,6 +56,9 @@ func (g *Gateway) start(srv config.Backend, limits config.Limits, last previous)
 	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
 	if b.access = g.credentialsFor(&srv); b.access != nil {
 		cfg.Credentials = b.access
+	}
+	if a, ok := b.access.(userAccess); ok && a.isPerUser() {
+		b.users = g.newPerUser()
 	}
 	b.client = dial(&srv, cfg)
 	return g.follow(b, b.client, last)
@@ -99,7 +103,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
 	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
-	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
+	secrets := b.secrets()
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
 		now := b.Offer()
@@ -112,8 +116,9 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 		Sole:       g.onlyClient.waiterFor(b),
 		Handler:    h,
 		Info:       g.info,
+		ByAccess:   b.users != nil,
 		Idle:       b.limits.CallIdle,
-		Max:        cmp.Or(b.srv.Timeout, b.limits.CallMax),
+		Max:        b.callMax(),
 		MaxKey:     b.maxKey(),
 		Handshake:  b.limits.Handshake,
 		MaxItems:   b.limits.ToolsPerBackend,
@@ -142,6 +147,14 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 	})
 	return b
 }
+
+// secrets returns what is removed from logs and the reasons of failures.
+func (b *activeBackend) secrets() *redact.Redactor {
+	return redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
+}
+
+// callMax returns the limit of the duration of a call.
+func (b *activeBackend) callMax() time.Duration { return cmp.Or(b.srv.Timeout, b.limits.CallMax) }
 
 // maxKey returns the configuration key that limits the duration of a call, for the
 // error of a call that exceeded it.
@@ -201,6 +214,10 @@ func (b *activeBackend) mayOffer(name string) bool {
 // processes. When ctx ends, it cancels those that have not ended.
 func (b *activeBackend) stop(ctx context.Context) error {
 	b.cancel() // before the client ends: its end would be treated as a failure
+	if b.users != nil {
+		b.users.stop()
+		defer b.users.wait()
+	}
 	var err error
 	if b.client != nil {
 		// Graceful, or at once if ctx has ended: running calls end with an error then.

@@ -188,7 +188,7 @@ func (p *signInPeers) openAs(idp *identityProvider, oauth, more string) *signInG
 			}
 		}
 	})
-	return &signInGateway{g, p.t, edge, log}
+	return &signInGateway{g, p.t, edge, log, ""}
 }
 
 var toProvider = url.Values{"provider": {"1"}}

@@ -32,7 +32,7 @@ func (g *Gateway) serveCall(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	if kind == completion {
 		c.servedBy, res, err = g.complete(ctx, req, caller)
 	} else {
-		c.servedBy, res, err = g.call(ctx, req, caller, kind)
+		c.servedBy, res, err = g.call(ctx, c.id, req, caller, kind)
 	}
 	return res, err
 }
@@ -52,6 +52,7 @@ type startedCall struct {
 type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
+	isOuter bool           // its answer is that of a call of its own
 
 	verdict
 }
@@ -77,8 +78,8 @@ func (g *Gateway) takeCall(req *mcp.Request) (startedCall, *mcp.Request) {
 // nameCall returns the error of a call with its id, unless it is an error of the backend
 // that is passed on as it is.
 func nameCall(err error, c *startedCall) error {
-	if err == nil {
-		return nil
+	if err == nil || c.isOuter {
+		return err
 	}
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		own := *f
@@ -112,6 +113,9 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		c.Reason = f.Reason
 	}
+	if n := len(req.Outer); n > 0 {
+		c.Parent = req.Outer[n-1].Call
+	}
 	if req.Client != nil {
 		c.ClientVersion = req.Client.Version
 		c.Client = g.recorder.ClientName(req.Client.Info, clientName)
@@ -123,7 +127,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		c.ResponseBytes = int64(len(res.Bytes()))
 	}
 	c.SetStages(req.Timeline)
-	g.observeCall(&c, started.backend, err)
+	g.observeCall(&c, &started.servedBy, err)
 	number := g.recorder.Add(&c)
 	if req.Timeline != nil {
 		req.Timeline.OnDelivered(number, g.recorder.OnDelivered)
@@ -143,7 +147,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 func (g *Gateway) logCall(ctx context.Context, req *mcp.Request, c *recorder.Call) {
 	trace, span := traceOf(req)
 	attrs := []slog.Attr{
-		slog.String("call", c.ID.String()), slog.String("method", c.Method), slog.String("name", strings.Clone(shorten(c.Name))),
+		slog.String("call", c.ID.String()), slog.String("parent", c.Parent.String()), slog.String("method", c.Method), slog.String("name", strings.Clone(shorten(c.Name))),
 		slog.String("backend", c.Backend), slog.String("client", shorten(c.Client)),
 		slog.String("outcome", c.Outcome), slog.Float64("durationMs", millis(c.Ended)),
 		slog.String("code", c.Reason), slog.String("delivery", string(c.Delivery)),
@@ -160,6 +164,7 @@ const CallMessage = "call"
 // arguments and no results. All times are milliseconds.
 type CallRecord struct {
 	ID             string      `json:"call"`
+	Parent         string      `json:"parent,omitempty"` // the call that has made it
 	Received       time.Time   `json:"time"`
 	Method         string      `json:"method"`
 	Name           string      `json:"name"`    // of the item, or its URI; a long one is cut
@@ -193,6 +198,10 @@ type CallRecord struct {
 	Install   float64 `json:"installMs,omitzero"`   // of that, the package manager before the server's own program
 	Handshake float64 `json:"handshakeMs,omitzero"` // the handshake with the server
 	Waiting   float64 `json:"waitingMs,omitzero"`   // for answers of the client
+
+	// Inner are the calls that it has made, of those that are remembered, oldest first. Only
+	// [Gateway.Call] sets it.
+	Inner []CallRecord `json:"inner,omitempty"`
 }
 
 func newCallRecord(c *recorder.Call) CallRecord {
@@ -203,7 +212,7 @@ func newCallRecord(c *recorder.Call) CallRecord {
 		return new(millis(c.Stages[s]))
 	}
 	r := CallRecord{
-		ID: c.ID.String(), Received: c.Received, Method: c.Method, Name: c.Name, Backend: c.Backend, Client: c.Client,
+		ID: c.ID.String(), Parent: c.Parent.String(), Received: c.Received, Method: c.Method, Name: c.Name, Backend: c.Backend, Client: c.Client,
 		ClientVersion: c.ClientVersion, BackendVersion: c.BackendVersion,
 		Outcome: c.Outcome, Code: c.Code, Reason: c.Reason, Delivery: string(c.Delivery),
 		RequestBytes: c.RequestBytes, ResponseBytes: c.ResponseBytes, Attempts: c.Attempts, Asks: c.Asks,
@@ -277,5 +286,12 @@ func (g *Gateway) Call(id mcp.CallID) (CallRecord, bool) {
 	if !ok {
 		return CallRecord{}, false
 	}
-	return newCallRecord(&c), true
+	r := newCallRecord(&c)
+	for inner := range g.recorder.Latest {
+		if inner.Parent == id {
+			r.Inner = append(r.Inner, newCallRecord(&inner))
+		}
+	}
+	slices.Reverse(r.Inner)
+	return r, true
 }

@@ -52,7 +52,7 @@ func BenchmarkRecordOfACall(b *testing.B) {
 			return g.Serve(ctx, req, caller)
 		}
 		req.Timeline = nil
-		_, res, err := g.call(ctx, req, caller, catalog.Tools)
+		_, res, err := g.call(ctx, 0, req, caller, catalog.Tools)
 		return res, err
 	}), server.Config{})
 	without := httptest.NewServer(plain)

@@ -48,7 +48,7 @@ func (l *perClientLists) featuresOf(capabilities []byte) backend.Features {
 
 // viewFor returns the view of a client.
 func (g *Gateway) viewFor(of viewer) *view {
-	v := g.viewOf(of.Peer)
+	v := g.viewOf(of)
 	if g.perClient.sessionsUsed.Load() != 0 {
 		if l := sessionLists(of.Scope); l != nil {
 			v = l.view(v)
@@ -57,14 +57,16 @@ func (g *Gateway) viewFor(of viewer) *view {
 	return g.asSeenBy(of, v.at(of.profile))
 }
 
-// viewOf returns the view of clients with the capabilities of this one.
-func (g *Gateway) viewOf(client *mcp.Peer) *view {
+// viewOf returns the view of clients with the capabilities of this one, for its user.
+func (g *Gateway) viewOf(of viewer) *view {
 	v := g.view.Load()
-	if g.perClient.featuresUsed.Load() == 0 {
-		return v
+	if g.perClient.featuresUsed.Load() != 0 {
+		if l := g.featureLists(of.Peer); l != nil {
+			v = l.view(v)
+		}
 	}
-	if l := g.featureLists(client); l != nil {
-		return l.view(v)
+	if v.users != nil {
+		return g.userLists.view(v, of)
 	}
 	return v
 }
@@ -165,10 +167,10 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 		return
 	}
 	of := viewerOf(req)
-	l := &clientLists{g: g, used: &g.perClient.sessionsUsed}
-	l.base = func() *view { return g.viewOf(of.Peer) }
+	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal}
+	l.base = func() *view { return g.viewOf(of) }
 	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) {
-		return b.ListsFor(ctx, b.inScope(of))
+		return g.userLists.tracker(b, of).ListsFor(ctx, b.inScope(of))
 	}
 	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return l }); ok && !req.Scope.OnEnd(l.close) {
 		l.close()
@@ -189,6 +191,9 @@ func (g *Gateway) noteListsChanged(b *activeBackend, scope *mcp.Scope, ended boo
 	case ended:
 		l.discard(b.Backend)
 	default:
+		if b.users != nil {
+			g.userLists.refresh(l.principal, b.Backend)
+		}
 		l.refresh(b)
 	}
 }
@@ -228,7 +233,8 @@ type clientLists struct {
 	base  func() *view
 	fetch func(ctx context.Context, b *activeBackend) (backend.Lists, error)
 
-	features backend.Features // of the clients; not set for a session
+	features  backend.Features // of the clients; not set for a session
+	principal string           // of a session
 
 	// used counts the backendLists of this kind that differ from the base.
 	used *atomic.Int64
@@ -401,7 +407,7 @@ func (l *clientLists) view(v *view) *view {
 	offers, differs := slices.Clone(v.offered), false
 	for i, b := range v.backends {
 		own := l.own[b.Backend]
-		if own == nil || own.lists == nil {
+		if own == nil || own.lists == nil || offers[i].Refused {
 			continue
 		}
 		if !own.base.Equal(&offers[i].Lists) {

@@ -199,7 +199,7 @@ func (g *Gateway) notConfirmed(ctx context.Context, req *mcp.Request, by *verdic
 	}
 	text = fmt.Sprintf("%s (rule %s of the policy)", text, by.rule)
 	if by.answer != answerNone && req.Method == "tools/call" {
-		return toolError(text + "; it was not sent to the server")
+		return errorResult(text + "; it was not sent to the server")
 	}
 	f := &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyConfirm, Message: text, Cause: why}
 	if ctx.Err() != nil {

@@ -35,7 +35,7 @@ func withConfirm(t *testing.T, change func(*config.Config), f func(p *confirmPee
 					"tools/list": gatewaytest.ResultHandler(`{"tools":[
 						{"name":"get","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
 						{"name":"other","inputSchema":{"type":"object"}},
-						{"name":"delete","title":"Delete \u202ecustomer","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true,"readOnlyHint":true}}]}`),
+						{"name":"delete","title":"Delete a customer","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true,"readOnlyHint":true}}]}`),
 					"prompts/list":             gatewaytest.ResultHandler(`{"prompts":[{"name":"plan"}]}`),
 					"prompts/get":              gatewaytest.ResultHandler(`{"messages":[]}`),
 					"resources/list":           gatewaytest.ResultHandler(`{"resources":[{"uri":"note:///a","name":"a"}]}`),
@@ -106,7 +106,7 @@ const (
 	withForm  = `{"elicitation":{"form":{}}}`
 	accepted  = `{"action":"accept","content":{}}`
 	arguments = `,"arguments":{"id":"\u0037"}`
-	theAsk    = `"params":{"message":"Call the tool crm__delete of the server crm?\nTitle: Delete \\u202ecustomer\nArguments: {\"id\":\"7\"}","requestedSchema":{"type":"object","properties":{}}`
+	theAsk    = `"params":{"message":"Call the tool crm__delete of the server crm?\nTitle: Delete a customer\nArguments: {\"id\":\"7\"}","requestedSchema":{"type":"object","properties":{}}`
 )
 
 func (p *confirmPeers) want(what, got string, sent int, has ...string) {

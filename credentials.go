@@ -25,6 +25,23 @@ type backendCredentials interface {
 	close()
 }
 
+// userAccess are the Credentials of a backend that is called as users with access of their own.
+type userAccess interface {
+	backendCredentials
+
+	// isPerUser reports whether the users have lists of their own if the backend does not list
+	// for anybody.
+	isPerUser() bool
+
+	// held returns the access of a principal, or a *grant.Missing, as it was at most age ago. It
+	// waits for no more than a read of the vault. look makes it known for many principals.
+	held(ctx context.Context, principal string, age time.Duration) (grant.Held, error)
+	look(ctx context.Context, principals []string)
+
+	// identity returns that with which the access of a principal is used, or nil.
+	identity(principal string) *mcp.Identity
+}
+
 // OAuthStatus is how the gateway gets access tokens for a backend, or the headers that a program
 // prints. It contains no token.
 type OAuthStatus struct {

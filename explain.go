@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -42,6 +44,10 @@ type Explanation struct {
 	// Incomplete describes the lists that are cut or could not be fetched.
 	Incomplete []string `json:"incomplete,omitempty"`
 
+	// Unlisted describes the backends that may have the name, and list it for none of the users
+	// that have lists of their own there.
+	Unlisted []string `json:"unlisted,omitempty"`
+
 	// Server is the backend of this name, and Disabled the position of one that is disabled.
 	Server   *BackendStatus `json:"server,omitempty"`
 	Disabled string         `json:"disabled,omitempty"`
@@ -63,11 +69,23 @@ type ExplainedItem struct {
 	// not offered.
 	Chain []ExplainedStep `json:"chain"`
 
+	// Changes are how the definition of its server has changed since it was approved; without a lock file, since
+	// the gateway saw it before. They are not what is offered.
+	Changes []ExplainedChange `json:"changes,omitempty"`
+
 	// Summary is a sentence in place of the chain if that says more, or "".
 	Summary string `json:"summary,omitempty"`
 
 	// Fix is what to change for the item to be offered, if that is not the reverse of a rule.
 	Fix string `json:"fix,omitempty"`
+}
+
+// ExplainedChange is a place at which a definition differs from the approved one, or from the one before. The texts are
+// for people: characters that are not seen are spelt out.
+type ExplainedChange struct {
+	Path string `json:"path"` // a JSON pointer
+	Old  string `json:"old"`  // "" if it was not there
+	New  string `json:"new"`  // "" if it is not there any more
 }
 
 // ExplainedStep is one decision.
@@ -124,6 +142,8 @@ type explainer struct {
 	name   string
 
 	profile *catalog.Profile // nil for everything
+
+	isOfUsers bool // it is about the lists of some users
 }
 
 func (x *explainer) explain() *Explanation {
@@ -141,12 +161,13 @@ func (x *explainer) explain() *Explanation {
 		e.Offered = e.Offered || item.Offered && item.Name == x.name
 		e.Items = append(e.Items, item)
 	}
+	x.ofUsers(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
 	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
 		e.Offered = true
 	}
-	if len(found) == 0 && !e.Offered {
+	if len(e.Items) == 0 && !e.Offered {
 		x.explainUnlisted(e)
 	}
 	return e
@@ -184,7 +205,11 @@ func (x *explainer) explainUnlisted(e *Explanation) {
 	}
 	e.Former = x.g.former.find(x.name)
 	for i, b := range x.v.backends {
-		if !x.v.offered[i].Known() && b.mayOffer(x.name) {
+		switch text := x.unlistedForUsers(b, x.v.offered[i]); {
+		case x.v.offered[i].Known() || !b.mayOffer(x.name):
+		case text != "":
+			e.Unlisted = append(e.Unlisted, text)
+		default:
 			e.Unreached = append(e.Unreached, b.explained(x.v.offered[i]))
 		}
 		for k := range catalog.NumKinds {
@@ -256,10 +281,41 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 		it.step(x.places.Server(d.BackendName, pattern, "exclude", d.Pattern), "exclude %q", pattern)
 	case catalog.NotIncluded:
 		it.step(x.places.Server(d.BackendName, "", "include"), "no pattern of include matches %q", d.Own)
+	case catalog.Held:
+		it.step(x.places.Setting("", "pins"), "%s", d.Problem)
+		it.Code = d.Pin.Code
 	default:
 		x.admitted(&it, d)
+		if d.Pin.Problem != "" {
+			it.step(x.places.Setting("", "pins"), "%s", d.Pin.Problem)
+			it.Code = cmp.Or(it.Code, d.Pin.Code)
+		}
 	}
+	it.Changes = x.changes(d)
 	return it
+}
+
+// changes returns what has changed of an item: since it was approved, or else since the gateway saw it first.
+func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
+	kind, ok := pinKinds[d.Kind]
+	if !ok || x.v.pins == nil {
+		return nil
+	}
+	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
+	found := x.g.changedDefinitions.of(key)
+	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
+		approved, _ := x.v.pins.text(digest)
+		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
+			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key {
+				found = pins.Diff(approved, item)
+				break
+			}
+		}
+	}
+	for _, c := range found {
+		all = append(all, ExplainedChange(c))
+	}
+	return all
 }
 
 // step adds a step with the position of its setting.
@@ -295,6 +351,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.withheld(it, d)
 	default:
 		x.offered(it, d)
+		x.filters(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
 		}
@@ -412,6 +469,9 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 // withheldFrom returns the capabilities that clients lack for which the backend does not list
 // the item. Only capabilities with which clients have come are known.
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
+	if x.isOfUsers { // which were requested for clients with each capability
+		return nil
+	}
 	all := &x.g.perClient
 	all.mu.Lock()
 	features := maps.Clone(all.byFeatures)

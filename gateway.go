@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/confirm"
@@ -65,12 +66,15 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	userLists    *userLists
 	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
 	rebuild      chan struct{} // capacity 1; requests another catalog
 	kept         *keptlists.Folder
+
+	changedDefinitions changedDefinitions
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
@@ -94,6 +98,9 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	}
 	effective := cfg.Effective()
 	if err := checkNames(effective, opt.InProcess); err != nil {
+		return nil, err
+	}
+	if err := access.Orphans(context.Background(), effective, opt.StateFolder); err != nil {
 		return nil, err
 	}
 	g, err := newGateway(effective, opt)
@@ -128,6 +135,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
 	}
+	g.userLists = newUserLists(g)
 	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
@@ -138,7 +146,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))
-	g.view.Store(&view{cfg: effective, replaced: make(chan struct{})})
+	g.view.Store(&view{cfg: effective, pins: newPinsInUse(effective), replaced: make(chan struct{})})
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}

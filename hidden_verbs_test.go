@@ -87,8 +87,8 @@ var unknownAnswer = regexp.MustCompile(`"message":"(unknown |no updates are avai
 // comment matches what keeps a stream open.
 var comment = regexp.MustCompile(`(?m)^: *\n\n?`)
 
-// identity N5, attack 13: a hidden item, an unknown one, and one of a server that is away and of
-// which the caller may see nothing have one answer: its bytes, status, headers, and the time
+// identity N5, attack 13: a hidden item, an unknown one, and one of a server that is away and has
+// nothing for the caller have one answer: its bytes, status, headers, and the time
 // that it takes by the gateway's clock. So it is for each request, in each revision, and in a batch.
 func TestHiddenUnknownAndAway(t *testing.T) {
 	versions := []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
@@ -153,8 +153,8 @@ func TestHiddenURIsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// A caller that may see something of a server is told why it does not have an item, whatever the
-// name is: also for one that it may not see.
+// A caller that may see something of a server gets the reason why it does not have an item, whatever
+// the name is: also for one that the caller may not see.
 func TestStateOfAServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hiddenRules()

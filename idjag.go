@@ -5,9 +5,12 @@ package signalbox
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -111,7 +114,7 @@ func explainIDJAG(err error) error {
 }
 
 // dialog returns the dialog in which a user signs in at the identity provider.
-func (c *idJAGCredentials) dialog() (*signin.Handler, error) {
+func (c *idJAGCredentials) dialog() (*signin.Handler, error) { //nolint:unparam // as the interface has it
 	return &signin.Handler{Wait: c.oauth.Wait}, nil
 }
 
@@ -128,14 +131,36 @@ func (c *idJAGCredentials) gate(ctx context.Context, req *mcp.Request, b *active
 	if err := has(); err != nil {
 		return nil, err
 	}
-	if c.oauth.Lists != config.ListsShared {
-		return signedIn(req, b, " Its tools cannot be listed, because it lists them only for users that are signed in. For the operator of the gateway: "+listsCure(c.name)+".")
+	if c.isPerUser() {
+		return c.g.gateOfUser(ctx, req, b, has)
 	}
 	if err := c.g.awaitLists(ctx, b, has); err != nil {
 		return nil, err
 	}
 	return signedIn(req, b, "")
 }
+
+// isPerUser reports whether users have lists of their own.
+func (c *idJAGCredentials) isPerUser() bool {
+	return !c.oauth.IsGateway() && c.oauth.Lists != config.ListsShared && c.g.onlyClient == nil
+}
+
+// held returns the access of a principal: its ID token.
+func (c *idJAGCredentials) held(ctx context.Context, principal string, _ time.Duration) (grant.Held, error) {
+	if c.g.idTokens == nil {
+		return grant.Held{}, &grant.Missing{Backend: c.name, Principal: principal, Reason: grant.NoIDToken}
+	}
+	token, err := c.g.idTokens.IDToken(ctx, principal)
+	if err != nil {
+		return grant.Held{}, &grant.Missing{Backend: c.name, Principal: principal, Reason: grant.NoIDToken, Err: err}
+	}
+	sum := sha256.Sum256([]byte(token.Reveal()))
+	return grant.Held{Serial: binary.BigEndian.Uint64(sum[:])}, nil
+}
+
+func (*idJAGCredentials) look(context.Context, []string) {}
+
+func (*idJAGCredentials) identity(string) *mcp.Identity { return nil }
 
 func (c *idJAGCredentials) close() { c.Close() }
 

@@ -19,6 +19,7 @@ import (
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
+	g.noteUser(req)
 	want, err := g.parseFilter(req)
 	if err != nil {
 		return nil, err
@@ -89,6 +90,9 @@ type listener struct {
 func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mcp.Caller, want listen.Filter) (*listener, error) {
 	// With sending set, a change before run is only recorded: nothing precedes the
 	// acknowledgement.
+	if g.view.Load().users != nil {
+		g.userLists.checkSoon(viewerOf(req))
+	}
 	l := &listener{g: g, ctx: ctx, client: followerOf(req), caller: caller, want: want, sending: true}
 	// In this order: a change after add wakes the listener, and a change before it is in
 	// the initial state or, for a session, due since its last list.
@@ -126,10 +130,10 @@ func (l *listener) wake() {
 	}
 }
 
-// mayBeDue reports whether notifications of lists may be due. With a policy the goroutine that
-// sends finds out: what a class of principals sees may have to be made first.
+// mayBeDue reports whether notifications of lists may be due. With a policy, or lists of users, the
+// goroutine that sends finds out: what the client sees may have to be made first.
 func (l *listener) mayBeDue() bool {
-	if l.g.view.Load().policy != nil {
+	if v := l.g.view.Load(); v.policy != nil || v.users != nil {
 		return true
 	}
 	return l.seen.due(l.g.viewFor(l.client).version()) != 0
@@ -227,6 +231,28 @@ func (s *listeners) wakeIn(scope *mcp.Scope) {
 			l.wake()
 		}
 	}
+}
+
+// wakeUser wakes the listeners of a principal. It does not block.
+func (s *listeners) wakeUser(principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		if l.client.Principal == principal {
+			l.wake()
+		}
+	}
+}
+
+// clients returns the clients of the listeners.
+func (s *listeners) clients() []viewer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]viewer, 0, len(s.all))
+	for l := range s.all {
+		all = append(all, l.client)
+	}
+	return all
 }
 
 // wakeAll wakes all listeners. It does not block.

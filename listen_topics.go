@@ -323,6 +323,11 @@ func (l *backendListen) invalidate(topics []topic) {
 // notification is of a state fetched because of a gap, it is outdated if the task was
 // notified or missed again meanwhile. Without a notification, the task no longer exists.
 func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
+	if n != nil {
+		if f := l.sub.g.taskFilter(l.sub.req, l.backend, t.name); f != nil {
+			n, _ = f.notice(n)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if gap != 0 && l.missed[t] != gap {

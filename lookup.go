@@ -44,14 +44,20 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 	// Wait for a backend that may offer the item and is still starting. However the
 	// wait ends, the answer is what is known then.
 	_ = g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) {
-		if v.policy != nil { // a hidden item is not waited for, like an unknown one
+		switch {
+		case g.view.Load().users != nil:
+			v = g.viewFor(viewerOf(req))
+		case v.policy != nil: // a hidden item is not waited for, like an unknown one
 			v = g.asSeenBy(viewerOf(req), v)
 		}
 		return l.pending(v)
 	})
 	f := l.find(g.viewFor(viewerOf(req)))
 	if !f.isListed() {
-		// The lists of the session may contain the item, or no longer contain it.
+		// The lists of the user or the session may contain the item, or no longer contain it.
+		if g.view.Load().users != nil {
+			l.awaitUserLists(ctx, g, req, f.view)
+		}
 		g.awaitSessionLists(ctx, req, l.mayBeAt)
 		f = l.find(g.viewFor(viewerOf(req)))
 	}
@@ -59,6 +65,14 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 		g.noteHidden(ctx, f.view, req, l)
 	}
 	return f
+}
+
+// awaitUserLists waits for lists of the sender of a request that may contain the item. It is a
+// separate function, because its parameters escape.
+//
+//go:noinline
+func (l lookup) awaitUserLists(ctx context.Context, g *Gateway, req *mcp.Request, v *view) {
+	g.awaitUserLists(ctx, req, v.cfg.Limits.Handshake, func(b *activeBackend) bool { return l.mayBeSeenAt(v, b) })
 }
 
 // pending is view.pending for the backends that may offer the item. It waits for none
@@ -155,7 +169,7 @@ func (v *view) pending(limit time.Duration, lacking func(*activeBackend, *backen
 		if !lacking(b, v.offered[i]) {
 			continue
 		}
-		switch rest := b.remainingStart(limit, now); {
+		switch rest := remainingStart(b.Backend, limit, now); {
 		case rest < 0:
 			return noLimit, true
 		case rest > 0:
@@ -165,9 +179,9 @@ func (v *view) pending(limit time.Duration, lacking func(*activeBackend, *backen
 	return left, ok
 }
 
-// remainingStart returns what is left of the limit for the start of the backend, or
+// remainingStart returns what is left of the limit for the start of a backend, or
 // noLimit.
-func (b *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
+func remainingStart(b *backend.Backend, limit time.Duration, now time.Time) time.Duration {
 	if limit < 0 {
 		return noLimit
 	}

@@ -26,7 +26,8 @@ func (g *Gateway) backendMetrics(name string) backendMetrics {
 }
 
 // observeCall counts a call that has ended.
-func (g *Gateway) observeCall(c *recorder.Call, b *activeBackend, err error) {
+func (g *Gateway) observeCall(c *recorder.Call, by *servedBy, err error) {
+	b := by.backend
 	outcome, kind := audit.Outcome(c.Outcome), metrics.NoError
 	switch outcome {
 	case audit.ToolError:
@@ -52,7 +53,7 @@ func (g *Gateway) observeCall(c *recorder.Call, b *activeBackend, err error) {
 			b.metrics.client.Observe(c.Method, kind, took)
 		}
 	}
-	if f, ok := errors.AsType[*mcp.Fault](err); ok && outcome == audit.Failed {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok && outcome == audit.Failed && !by.isOuter { // an inner call has counted it
 		g.countFailure(b, f)
 	}
 }

@@ -248,6 +248,9 @@ func (o ownAccess) signOut(w http.ResponseWriter, r *http.Request, name string, 
 		return
 	}
 	n, err := source.SignOut(context.WithoutCancel(r.Context()), o.of.Principal)
+	if b, ok := o.g.view.Load().backend(name); ok && b.users != nil {
+		o.g.userLists.recheck(o.g.ctx, o.of.Principal, b) //nolint:contextcheck // what it begins outlives the request
+	}
 	out := signedOut{Deleted: n}
 	if len(before) > 0 {
 		out.Issuer = before[0].Issuer

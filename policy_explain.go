@@ -77,7 +77,7 @@ func (g *Gateway) HasPolicy() (has, dryRun bool) {
 // is hidden. It returns none if there is no such item, or no policy. It waits for nothing, and
 // records nothing. A dry run is explained like any other policy.
 func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
-	v := g.view.Load().at(q.Profile)
+	v := g.viewOfUser(q.Identity, q.Client).at(q.Profile)
 	if v.policy == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func outcomeText(e policy.Effect) string {
 // Sees returns the names and URIs of the items that a caller sees by the policy, sorted, and
 // reports whether there is a policy. A dry run is treated like any other policy.
 func (g *Gateway) Sees(id *mcp.Identity, client *mcp.Peer, profile string) (names []string, ok bool) {
-	v := g.view.Load().at(profile)
+	v := g.viewOfUser(id, client).at(profile)
 	if v.policy == nil {
 		return nil, false
 	}

@@ -75,7 +75,7 @@ type keptItems struct {
 type keptRun struct{ at, from, n int }
 
 // keptFrom returns the items that another catalog had. It is the same for all classes of
-// principals, of which most have seen the same catalog last.
+// principals: most of them have seen the same catalog last.
 func (items *policyItems) keptFrom(before *policyItems) *keptItems {
 	kept := &keptItems{from: weak.Make(before)}
 	if latest := items.since.Load(); latest != nil && latest.from == kept.from {

@@ -213,7 +213,7 @@ func randomPolicyView(r *rand.Rand, p *policyInUse, before *view) *view {
 			b.Rules.Rename = map[string]string{"a": "x__c", "b": "a"}
 		}
 		for k := range catalog.NumKinds {
-			for _, name := range strings.Fields("a b c d ba bd") {
+			for name := range strings.FieldsSeq("a b c d ba bd") {
 				if r.IntN(3) > 0 {
 					b.Lists[k].Items = append(b.Lists[k].Items, item(k, name))
 				}
@@ -240,8 +240,7 @@ func TestFormerCatalogsAreDropped(t *testing.T) {
 	first := randomPolicyView(r, p, nil)
 	first.classes.of(s)
 	gone := weak.Make(first.catalog)
-	v := randomPolicyView(r, p, first)
-	first = nil
+	v := randomPolicyView(r, p, first) // the last use of first
 	v.classes.of(s)
 	for range 10 {
 		runtime.GC()

@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -56,11 +57,13 @@ func (c viewer) owner() string {
 // derive sets what follows from the other fields of a view. before is the view that it is made from, or
 // nil.
 func (g *Gateway) derive(v, before *view) {
+	v.filters = compileFilters(v.cfg, before)
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
 	v.discovery = g.discoveryOf(v.catalog)
 	g.withClasses(v)
+	g.withUsers(v)
 	v.profiles = make(map[string]func() *view, len(v.cfg.Profiles))
 	for _, p := range catalogProfiles(v.cfg) {
 		// When it is used first: most profiles have no client most of the time, and a catalog
@@ -71,14 +74,17 @@ func (g *Gateway) derive(v, before *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
-	g.withClasses(part)
-	part.discovery = g.discoveryOf(part.catalog)
+	part := &view{cfg: v.cfg, filters: v.filters, pins: v.pins, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])
 		}
 	}
+	if v.policy != nil && part.catalog.HasFinder() {
+		part.items = itemsOf(part, v) // with the tools of the gateway
+	}
+	g.withClasses(part)
+	part.discovery = g.discoveryOf(part.catalog)
 	for name, noted := range v.announcedBy {
 		if !p.Has(name) {
 			continue
@@ -129,9 +135,13 @@ func (g *Gateway) hasProfile(name string) bool {
 
 // catalogProfiles converts the profiles of a configuration.
 func catalogProfiles(cfg *config.Config) []catalog.Profile {
-	all := make([]catalog.Profile, 0, len(cfg.Profiles))
-	for _, p := range cfg.Profiles {
-		all = append(all, catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude})
+	var all []catalog.Profile
+	for _, p := range cfg.AllProfiles() {
+		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude}
+		if p.HasSearch() {
+			part.Finder = &catalog.Finder{Always: p.Always, Split: p.Split, Auto: p.View == config.ViewAuto}
+		}
+		all = append(all, part)
 	}
 	return all
 }
@@ -139,8 +149,8 @@ func catalogProfiles(cfg *config.Config) []catalog.Profile {
 // removedProfiles returns the names of the profiles that a configuration no longer has.
 func removedProfiles(old, next *config.Config) []string {
 	var gone []string
-	for _, p := range old.Profiles {
-		if !slices.ContainsFunc(next.Profiles, func(q config.Profile) bool { return q.Name == p.Name }) {
+	for _, p := range old.AllProfiles() {
+		if !slices.ContainsFunc(next.AllProfiles(), func(q config.Profile) bool { return q.Name == p.Name }) {
 			gone = append(gone, p.Name)
 		}
 	}
@@ -171,17 +181,19 @@ func addAnnounced(before map[string]notices, news map[string]notices) map[string
 // ProfileStatus is what a profile offers.
 type ProfileStatus struct {
 	Name      string   `json:"name"`
+	View      string   `json:"view"`      // full, search or auto
 	Backends  []string `json:"backends"`  // in the order of the configuration
-	Tools     int      `json:"tools"`     // offered
-	ToolBytes int      `json:"toolBytes"` // size of the definitions of the tools
+	Tools     int      `json:"tools"`     // listed; with auto, to clients that are not sent all
+	ToolBytes int      `json:"toolBytes"` // size of their definitions
 }
 
 // profileStatus returns the status of the profiles, in the order of the configuration. It
 // does not make their catalogs.
 func (v *view) profileStatus() []ProfileStatus {
 	var all []ProfileStatus
-	for _, p := range catalogProfiles(v.cfg) {
-		s := ProfileStatus{Name: p.Name, Backends: []string{}}
+	views := v.cfg.AllProfiles()
+	for i, p := range catalogProfiles(v.cfg) {
+		s := ProfileStatus{Name: p.Name, View: cmp.Or(views[i].View, config.ViewFull), Backends: []string{}}
 		s.Tools, s.ToolBytes = v.catalog.ToolBytesOf(&p)
 		for _, b := range v.backends {
 			if p.Has(b.Name()) {

@@ -164,7 +164,7 @@ func TestQuotaChargesWork(t *testing.T) {
 			wantRefused(t, do(tt.method, tt.params), tt.place, "1h")
 		}
 		wantRefused(t, do("prompts/get", `{"name":"b__plan"}`), "quotas[1]", "1h")
-		for range 4 { // of the 7 for all items, of which 3 are used
+		for range 4 { // 3 of the 7 for all items are used
 			if got := do("tools/call", `{"name":"b__read"}`); !strings.Contains(got, `"result"`) {
 				t.Errorf("an item without a quota of its own: %s", got)
 			}

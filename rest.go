@@ -30,7 +30,9 @@ func (g *Gateway) restOf(b *activeBackend) *backend.Rest {
 		Idle:      cmp.Or(b.srv.Idle, config.DefaultIdle),
 		Processes: b.client,
 		Busy:      func() bool { return b.tasks.any(time.Now()) },
-		Shown:     func(client *mcp.Peer) backend.Lists { return g.viewOf(client).listsOf(b) },
+		Shown: func(client *mcp.Peer) backend.Lists {
+			return g.viewOf(viewer{Client: backend.Client{Peer: client}}).listsOf(b)
+		},
 	}
 }
 
@@ -91,7 +93,7 @@ func (r *runningTasks) dropExpiredLocked(now time.Time) {
 
 // keyOf returns the key under which the lists of a server are kept: all that decides
 // which server it is, and what it shows.
-func keyOf(srv *config.Backend) *keptlists.Key {
+func (g *Gateway) keyOf(srv *config.Backend) *keptlists.Key {
 	k := &keptlists.Key{
 		Transport: string(srv.Transport()), Command: srv.Command, Args: srv.Args, Cwd: srv.Cwd, Env: environ(srv.Env),
 		URL: srv.URL, Era: srv.Era,
@@ -108,6 +110,9 @@ func keyOf(srv *config.Backend) *keptlists.Key {
 			parts = append(parts, a.Issuer, a.ClientID, o.IDToken)
 		}
 		k.Headers = append(k.Headers, strings.Join(parts, "\n"))
+		if g.listsPerUser(srv) { // what was kept for one user, or as the same for all, is not for others
+			k.Headers = append(k.Headers, "lists: own")
+		}
 	}
 	return k
 }
@@ -118,13 +123,24 @@ func variant(p backend.Features) string { return strconv.Itoa(int(p)) }
 
 func besideVariant(p backend.Features) string { return "beside-" + variant(p) }
 
+// listsPerUser reports whether the lists of a server may be those of one of several users.
+func (g *Gateway) listsPerUser(srv *config.Backend) bool {
+	return g.auth != nil && srv.OAuth != nil && !srv.OAuth.IsGateway() && srv.OAuth.Lists != config.ListsShared
+}
+
+// keepsLists reports whether the lists of a server are kept in a file: those of the only client may
+// be for its user.
+func (g *Gateway) keepsLists(srv *config.Backend) bool {
+	return g.kept != nil && (srv.Command != "" || srv.URL != "") && (g.onlyClient == nil || !g.listsPerUser(srv))
+}
+
 // keptOffer returns a function that returns what the server offered in an earlier run,
 // or nil if nothing is kept.
 func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Features) *backend.Offer {
-	if g.kept == nil || srv.Command == "" && srv.URL == "" {
+	if !g.keepsLists(srv) {
 		return nil
 	}
-	key := keyOf(srv)
+	key := g.keyOf(srv)
 	return func(p backend.Features) *backend.Offer {
 		raw := g.kept.Read(key, variant(p))
 		if raw == nil {
@@ -141,10 +157,10 @@ func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Features) *backend
 
 // keepOffer returns a function that keeps an offer for a later run, or nil.
 func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Features, *backend.Offer) {
-	if g.kept == nil || srv.Command == "" && srv.URL == "" {
+	if !g.keepsLists(srv) {
 		return nil
 	}
-	key := keyOf(srv)
+	key := g.keyOf(srv)
 	return func(p backend.Features, o *backend.Offer) {
 		if raw, err := o.Encode(); err == nil {
 			g.kept.Write(g.ctx, key, variant(p), raw)
@@ -156,10 +172,10 @@ func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Features, *backend
 // lists that it offers now, or by a process or session for the question alone.
 func (g *Gateway) featureListsOf(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
 	base := g.view.Load().listsOf(b)
-	if g.kept == nil || b.client == nil {
+	if !g.keepsLists(&b.srv) {
 		return b.ListsOf(ctx, p)
 	}
-	key := keyOf(&b.srv)
+	key := g.keyOf(&b.srv)
 	if raw := g.kept.Read(key, besideVariant(p)); raw != nil {
 		if lists, ok := backend.DecodeListsFor(&base, raw); ok {
 			return lists, nil

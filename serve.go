@@ -27,6 +27,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteLister(req)
+	g.noteUser(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		g.seen.note(req.Client)
 		began := time.Now()
@@ -64,7 +65,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 }
 
 // call serves tools/call, prompts/get or resources/read. A hidden item and one that does not exist have the same answer.
-func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
+func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
 	field, own := mcp.FieldName, mcp.FieldName
 	if kind == catalog.Resources {
 		// A URI means the same to client and backend.
@@ -79,6 +80,9 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
+	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
+		f.entry = nil // calls of clients alone
+	}
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
 		return by, nil, unknownResource(name)
@@ -86,7 +90,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		if by.backend, res = f.formerGate(ctx, req, name); res != nil {
 			return by, res, nil
 		}
-		return by, nil, f.unknown(kind, name)
+		return by, nil, asInner(req, f.unknown(kind, name))
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
@@ -96,6 +100,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
+	if f.entry.IsOwn() {
+		by.isOuter = true
+		res, err = g.serveOwnTool(ctx, item, id, req, caller)
+		return by, res, err
+	}
 	if kind == catalog.Tools {
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 			return by, nil, err // not sent to the backend
@@ -104,6 +113,12 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
+	var filter *resultFilter
+	if item.filters != nil {
+		if filter = item.resultFilter(req.Method); filter != nil {
+			caller = filter.caller(caller)
+		}
+	}
 	switch {
 	case item.asks || isAfterAnswer(req):
 		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
@@ -111,6 +126,9 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
 	default:
 		by.backend, res, err = item.forward(ctx, own, req, caller)
+	}
+	if filter != nil && err == nil {
+		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)
 	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
@@ -181,6 +199,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 		return nil, err
 	}
 	g.awaitFeatureLists(ctx, req)
+	g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
 	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
@@ -192,8 +211,9 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	if ok {
 		g.noteIdentity(req)
 		g.noteLister(req)
+		g.noteUser(req)
 	}
-	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.sessionListsReady(req) {
+	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.userListsReady(req) || !g.sessionListsReady(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().at(req.Profile).listsPending(kind); wait {
@@ -216,9 +236,15 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	for _, b := range v.backends {
 		b.RefreshIfOld(now)
 	}
+	if g.view.Load().users != nil {
+		g.refreshUserLists(req, now)
+	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: cursor is not a string", req.Method)
+	}
+	if kind == catalog.Tools && v.catalog.HasFinder() {
+		return v.listTools(req.Client, cursor)
 	}
 	return v.catalog.List(kind, cursor)
 }
@@ -246,6 +272,7 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	if req.Scope != nil {
 		g.initSessionLists(req)
 	}
+	g.awaitUserLists(within, req, discoverTimeout, anyBackend)
 	return g.viewFor(viewerOf(req)).discovery()
 }
 
@@ -328,6 +355,8 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		var why string
 		o := v.offered[i]
 		switch {
+		case o.Refused:
+			why = o.Reason
 		case !o.Known():
 			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:

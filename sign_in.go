@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -118,6 +119,9 @@ func (g *Gateway) noteSignIn(ctx context.Context, e signin.Event) {
 	if b.Offer().Known() {
 		b.Refresh()
 	}
+	if b.users != nil {
+		g.userLists.recheck(g.ctx, e.Principal, b) //nolint:contextcheck // what it begins outlives the request
+	}
 }
 
 // noteGrant records what happened to a grant.
@@ -151,7 +155,7 @@ type userCredentials struct {
 	lister atomic.Pointer[string] // the principal of shared lists: the one that signed in last, or nil
 
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
-	unlisted atomic.Pointer[unlisted]  // why the lists could not be fetched, or nil
+	unlisted sync.Map                  // by principal: *unlisted, why the lists could not be fetched
 
 	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
 
@@ -204,6 +208,34 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	return c.source, err
 }
 
+// isPerUser reports whether users have lists of their own: not with "lists: shared", and not if there
+// is one user only.
+func (c *userCredentials) isPerUser() bool {
+	return !c.isSingle && c.oauth.Lists != config.ListsShared && c.g.onlyClient == nil
+}
+
+// held returns the grant of a principal.
+func (c *userCredentials) held(ctx context.Context, principal string, age time.Duration) (grant.Held, error) {
+	source, err := c.grants()
+	if err != nil {
+		return grant.Held{}, err
+	}
+	return source.Held(ctx, principal, age)
+}
+
+// look reads the grants of principals.
+func (c *userCredentials) look(ctx context.Context, principals []string) {
+	source, err := c.grants()
+	if err == nil {
+		err = source.Look(ctx, principals)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.g.log.LogAttrs(ctx, slog.LevelWarn, "the grants of users cannot be read", slog.String("backend", c.srv.Name), slog.Any("err", err))
+	}
+}
+
+func (*userCredentials) identity(string) *mcp.Identity { return nil }
+
 // PerPrincipal reports whether there are several users.
 func (c *userCredentials) PerPrincipal() bool { return !c.isSingle }
 
@@ -238,10 +270,22 @@ func (c *userCredentials) For(ctx context.Context, req *mcp.Request) (client.Cre
 	if err == nil && sent.Header == nil {
 		err = c.refusedBefore(ctx, source, own)
 	}
+	if err != nil && c.isPerUser() {
+		c.noteMissing(err)
+	}
 	if !c.isSingle && c.oauth.Lists == config.ListsShared {
 		c.noteLister(req, own, err)
 	}
 	return sent, c.explain(err)
+}
+
+// noteMissing looks at the lists of a user that has lost its access.
+func (c *userCredentials) noteMissing(err error) {
+	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Principal != "" {
+		if b, ok := c.g.view.Load().backend(c.srv.Name); ok {
+			c.g.userLists.refresh(missing.Principal, b.Backend)
+		}
+	}
 }
 
 // barePause is the time between two requests without a token to a backend that has refused one. In
@@ -302,7 +346,7 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 		err = &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn} // the lists are those of users
 	}
 	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Reason == grant.NeedsMoreScope && isForLists(req.Method) {
-		c.unlisted.Store(&unlisted{missing, sent.Generation})
+		c.unlisted.Store(missing.Principal, &unlisted{missing, sent.Generation})
 	}
 	return c.explain(err)
 }
@@ -318,26 +362,23 @@ func (c *userCredentials) explain(err error) error {
 	if !ok {
 		return err
 	}
-	how := fmt.Sprintf("%v: in a terminal, run signalbox login %s", missing, c.srv.Name)
-	switch {
-	case !c.isSingle && missing.Principal == "" && c.oauth.Lists != config.ListsShared:
-		how = "it lists its tools only for users that are signed in: " + c.listsCure()
-	case c.g.signIns.desk.HasPages():
+	var why error = missing
+	if c.isPerUser() && missing.Principal == "" {
+		why = errListsPerUser
+	}
+	how := fmt.Sprintf("%v: in a terminal, run signalbox login %s", why, c.srv.Name)
+	if c.g.signIns.desk.HasPages() {
 		tool := c.srv.NamePrefix() + gateName
 		if b, ok := c.g.view.Load().backend(c.srv.Name); ok && b.Offer().Known() {
 			tool = "one of its tools"
 		}
-		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", missing, tool, c.srv.Name)
+		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", why, tool, c.srv.Name)
 	}
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
 }
 
-// listsCure returns what the operator does about a server that lists nothing without access.
-func (c *userCredentials) listsCure() string { return listsCure(c.srv.Name) }
-
-func listsCure(backend string) string {
-	return fmt.Sprintf("if all of them see the same tools, write lists: shared as a member of oauth in mcpServers.%s", backend)
-}
+// errListsPerUser is why a backend has no lists for everybody.
+var errListsPerUser = errors.New("it lists its tools only for users that are signed in, for each its own")
 
 func (c *userCredentials) status() *OAuthStatus {
 	if c.isUnasked() {
@@ -446,13 +487,13 @@ const gateName = "sign_in"
 // needsGate reports whether a backend is offered as the tool to sign in.
 func (b *activeBackend) needsGate(o *backend.Offer) bool {
 	users, ok := b.access.(signsIn)
-	return ok && !o.Known() && o.Code == code.AuthSignIn && users.hasPages()
+	return ok && !o.Known() && (o.Refused || o.Code == code.AuthSignIn) && users.hasPages()
 }
 
 // remainingSignIn returns how long to wait for the lists of a backend after a sign-in, or 0.
 func (b *activeBackend) remainingSignIn(o *backend.Offer, now time.Time) time.Duration {
 	users, ok := b.access.(*userCredentials)
-	if !ok || !b.needsGate(o) || !users.isSingle && users.oauth.Lists != config.ListsShared {
+	if !ok || !b.needsGate(o) || users.isPerUser() {
 		return 0
 	}
 	at := users.signedIn.Load()
@@ -471,9 +512,11 @@ func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	return i >= 0 && b.needsGate(v.offered[i])
 }
 
-// gateInput returns what the catalog has of a backend at which a user has to sign in first.
+// gateInput returns what the catalog has of a backend at which a user has to sign in first. It may
+// come to offer anything. Its rules are about its own tools, and so do not hide this one.
 func (b *activeBackend) gateInput(in catalog.Backend) catalog.Backend {
-	in.State = catalog.Live
+	in.State, in.IsPartial = catalog.Stale, true
+	in.Rules = catalog.Rules{Prefix: in.Rules.Prefix}
 	in.Capabilities = []byte(`{"tools":{"listChanged":true}}`)
 	tool, err := json.Marshal(map[string]any{
 		"name": gateName, "title": "Sign in to " + b.Name(),
@@ -495,17 +538,23 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 		return nil, err
 	}
 	own := c.asUser(req)
-	if err := c.mustSignIn(ctx, source, own); err != nil {
-		return nil, c.explain(err)
+	mustSignIn := func() error {
+		if err := c.mustSignIn(ctx, source, own); err != nil {
+			return c.explain(err)
+		}
+		return nil
 	}
-	if !c.isSingle && c.oauth.Lists != config.ListsShared {
-		return signedIn(req, b, " Its tools cannot be listed, because it lists them only for users that are signed in. For the operator of the gateway: "+c.listsCure()+".")
+	if err := mustSignIn(); err != nil {
+		return nil, err
+	}
+	if c.isPerUser() {
+		return c.g.gateOfUser(ctx, req, b, mustSignIn)
 	}
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.g.awaitLists(ctx, b, func() error { return c.mustSignIn(ctx, source, own) }); err != nil {
-		return nil, c.explain(err)
+	if err := c.g.awaitLists(ctx, b, mustSignIn); err != nil {
+		return nil, err
 	}
 	return signedIn(req, b, "")
 }
@@ -516,8 +565,9 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 	if err := source.Check(ctx, req.Principal); err != nil {
 		return err
 	}
-	u := c.unlisted.Load()
-	if u == nil || u.missing.Principal != req.Principal {
+	kept, _ := c.unlisted.Load(req.Principal)
+	u, ok := kept.(*unlisted)
+	if !ok {
 		return nil
 	}
 	if now, err := source.For(ctx, req); err != nil || now.Generation != u.generation {
@@ -550,6 +600,23 @@ func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn f
 			return nil
 		}
 	}
+}
+
+// gateOfUser serves the tool to sign in for a user that has signed in, after it has waited for the
+// lists of that user.
+func (g *Gateway) gateOfUser(ctx context.Context, req *mcp.Request, b *activeBackend, mustSignIn func() error) (*mcp.Result, error) {
+	g.userLists.recheck(ctx, req.Principal, b)
+	g.awaitUserLists(ctx, req, listsAfterSignIn, func(other *activeBackend) bool { return other.Backend == b.Backend })
+	if err := mustSignIn(); err != nil {
+		return nil, err
+	}
+	switch o := g.userLists.offerOf(b, viewerOf(req)); {
+	case o == nil:
+		return signedIn(req, b, " It has not listed its tools yet.")
+	case !o.Known():
+		return signedIn(req, b, " Its tools are not known: "+o.Reason+".")
+	}
+	return signedIn(req, b, "")
 }
 
 // signedIn returns the result of the tool to sign in, with more text.

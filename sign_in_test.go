@@ -118,6 +118,7 @@ type signInGateway struct {
 	t    *testing.T
 	edge *httptest.Server
 	log  *syncBuffer
+	at   string // the profile of its clients
 }
 
 // open starts a gateway with the backend as "crm". more are further members of its configuration.
@@ -137,7 +138,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 			g.ServeSignIn(w, r)
 			return
 		}
-		g.ServeHTTP(w, r)
+		g.ServeHTTP(w, r.WithContext(signalbox.WithProfile(r.Context(), strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/mcp"), "/"))))
 	}))
 	log := newSyncBuffer()
 	g, err = signalbox.New(*cfg, signalbox.Options{
@@ -156,7 +157,7 @@ func (p *signInPeers) open(more string) *signInGateway {
 			p.t.Errorf("the log has a credential:\n%s", log)
 		}
 	})
-	return &signInGateway{g, p.t, edge, log}
+	return &signInGateway{g, p.t, edge, log, ""}
 }
 
 // keyed are members with a key for the vault.
@@ -189,7 +190,7 @@ func (g *signInGateway) request(ctx context.Context, token, method, name, caps, 
 	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%q:%q%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}}}`,
 		method, field, name, more, caps)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.edge.URL+"/mcp", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.edge.URL+"/mcp/"+g.at, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,10 @@ type BackendStatus struct {
 	// OAuth is how access tokens for it are obtained, or nil.
 	OAuth *OAuthStatus `json:"oauth,omitempty"`
 
+	// Users is about the lists of its users, if it lists only for those that are signed in, for
+	// each its own. The state is then the best one of theirs, and no items of it are counted.
+	Users *UserListsStatus `json:"users,omitempty"`
+
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
@@ -236,6 +240,9 @@ func (b *activeBackend) status() BackendStatus {
 	}
 	if o.State == backend.Starting {
 		s.Reason = b.startingReason()
+	}
+	if b.listsPerUser(o) {
+		b.users.describe(&s, b)
 	}
 	if b.client != nil {
 		s.OtherOutput = b.client.OtherOutput()

@@ -98,7 +98,17 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	return b.serveParams(ctx, req, &params, caller, aliases{own: name})
+	known := aliases{own: name}
+	filter := g.taskFilter(req, b, name)
+	if filter == nil {
+		return b.serveParams(ctx, req, &params, caller, known)
+	}
+	res, err := b.serveParams(ctx, req, &params, filter.caller(caller), known)
+	if err != nil {
+		return nil, err
+	}
+	_, res, err = g.filterResult(filter, req.Method, verdict{}, res)
+	return res, err
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {

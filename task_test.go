@@ -466,5 +466,9 @@ func TestWrappersPassEverything(t *testing.T) {
 			b := &activeBackend{client: new(client.Client)} // forwards results unchanged
 			return &taskIDCaller{Caller: c, CallerExtension: c.Extension(), backend: b}
 		}},
+		"wholeCaller": {
+			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultFilter).caller(c) },
+			Without: []string{"Receive"}, // results are filtered as a whole
+		},
 	})
 }

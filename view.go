@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/bound"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -26,10 +27,15 @@ type view struct {
 	catalog  *catalog.Catalog
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
+	filters *bound.Filters // nil without filters; set by derive
+
+	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
 	items   *policyItems // of the whole catalog, also in a part of the view; likewise
 	classes *classViews  // likewise
 	class   *classView   // if this is the view of a class
+
+	users *userViews // nil if each backend lists for anybody, and in the view of a user
 
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	profiles  map[string]func() *view     // return the parts of the view that profiles select
@@ -50,7 +56,7 @@ type notices = [catalog.NumKinds]uint64
 // backendOf returns the backend of an entry. An entry from a slightly older catalog may
 // be of a backend that has moved or was removed.
 func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
-	if i := entry.Backend; i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
+	if i := entry.Backend; i >= 0 && i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
 		return v.backends[i], true
 	}
 	return v.backend(entry.BackendName)
@@ -186,7 +192,11 @@ func (v *view) build(offers []*backend.Offer) *catalog.Catalog { return catalog.
 func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Options) {
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
-		backends = append(backends, b.input(offers[i]))
+		in := b.input(offers[i])
+		if in.Unpinned = b.isOwn(offers[i]); !in.Unpinned {
+			in.Instructions = v.pins.instructions(in.Name, in.Instructions)
+		}
+		backends = append(backends, in)
 	}
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
@@ -194,9 +204,20 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
-		Private:      v.policy != nil,
+		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     policyPatterns(v.cfg),
+		Pin:          v.pins.judgeItem,
 	}
+}
+
+// hasUsers reports whether a backend lists only for users that are signed in.
+func (v *view) hasUsers(offers []*backend.Offer) bool {
+	for i, b := range v.backends {
+		if b.listsPerUser(offers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // input returns an offer with the operator's rules for it.
@@ -278,7 +299,7 @@ func (g *Gateway) keepCatalog() {
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
-	next := &view{cfg: old.cfg, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
+	next := &view{cfg: old.cfg, pins: old.pins, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.countNotices(old, offers)
 	g.derive(next, old)
 	// Not under a lock, because building the catalog takes long with thousands of
@@ -288,7 +309,15 @@ func (g *Gateway) swapCatalog() bool {
 		return false
 	}
 	close(old.replaced)
+	if !slices.Equal(old.users.backends(), next.users.backends()) {
+		g.userLists.look()
+	}
 	g.metrics.KeepTools(next.offersTool)
+	for i, b := range next.backends {
+		if i < len(old.offered) {
+			g.noteChangedDefinitions(next, old.offered[i], offers[i], b.Name())
+		}
+	}
 	g.logProblems(old.catalog, next.catalog)
 	return old.version().diff(next.version()) != 0
 }

@@ -47,6 +47,7 @@ func TestEndpointPaths(t *testing.T) {
 		"mcp": false, "/mcp/": false, "//mcp": false, "/a//b": false, "/./a": false, "/a/..": false, "/a/../b": false, "/a?b": false, "/a#b": false,
 		"/a%20b": false, "/{id}": false, "/a b": false, "http://h/mcp": false, "?": false,
 		"/healthz": false, "/readyz": false, "/status": false, "/metrics": false, "/sse": false,
+		"/oauth": false, "/oauth/callback": false, "/oauth/x": false, "/oauthx": true, "/signin": false, "/signin/x": false, "/x/signin": true,
 	}
 	for path, want := range tests {
 		if got := judged(t, Config{Path: path}, "path"); got != want {

@@ -10,8 +10,8 @@ import (
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
 // server's command or URL with everything that is passed to it, the file of the audit
-// record, and the reload policy; and the policy and the operators, a change of which may
-// permit more. A server that is renamed or removed runs nothing new.
+// record, and the reload policy; and the policy, the filters, the pins and the operators, a change of
+// which may permit more. A server that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
@@ -24,6 +24,16 @@ func (c *Config) RunsNew(next *Config) []string {
 	}
 	if !reflect.DeepEqual(c.Policy, next.Policy) {
 		paths = append(paths, policyKey)
+	}
+	if !reflect.DeepEqual(c.Filters, next.Filters) {
+		paths = append(paths, filtersKey)
+	}
+	if !reflect.DeepEqual(c.Pins, next.Pins) {
+		paths = append(paths, "pins")
+	}
+	// Another user could approve what a server offers.
+	if !reflect.DeepEqual(c.Lock(), next.Lock()) {
+		paths = append(paths, "the lock file")
 	}
 	if c.Operators != next.Operators {
 		paths = append(paths, operatorsKey)
@@ -59,6 +69,9 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
+		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
+		{"search", c.Search == next.Search},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},
@@ -67,6 +80,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{"metrics", c.Metrics == next.Metrics},
 		{"audit", c.Audit == next.Audit},
 		{policyKey, reflect.DeepEqual(c.Policy, next.Policy)},
+		{filtersKey, reflect.DeepEqual(c.Filters, next.Filters)},
 		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
 	} {
 		if !s.same {

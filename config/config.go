@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
 )
 
 // Config is the content of a configuration file. The zero value of each field means its
@@ -68,6 +69,10 @@ type Config struct {
 	// resume it with another request.
 	StreamLife time.Duration `json:"streamLife"`
 
+	// Pins is what becomes of definitions that were not approved.
+	Pins Pins `json:"pins"`
+	// Search is when ViewAuto lists all tools.
+	Search Search `json:"search"`
 	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.
@@ -84,6 +89,8 @@ type Config struct {
 	Audit Audit `json:"audit"`
 	// Policy decides which callers may use and see an item.
 	Policy Policy `json:"policy"`
+	// Filters are applied to arguments and results, in this order.
+	Filters []Filter `json:"filters"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a
 	// pattern that another one covers. They are meant for the operator. Only Parse and
@@ -99,6 +106,7 @@ type source struct {
 	positions map[string]configfile.Position // of the values, by path
 	secrets   string                         // the path of the file with secrets, if it exists and was read
 	files     []string                       // the paths of the files that ${file:} refers to
+	lock      *pins.Lock                     // nil without a lock file
 }
 
 // Problem returns a problem with the value of a path, such as mcpServers.github. It has the
@@ -186,7 +194,13 @@ type Credentials struct {
 	// Keys are secrets of at least 32 bytes. The first one seals, and all of them open.
 	// Without keys, one is made and kept by the keyring of the system, or else in a file.
 	Keys []Secret `json:"keys"`
+	// Orphans is whether to start where the folder has records that none of the keys opens:
+	// "refuse", the default, or "allow", which signs their owners out.
+	Orphans string `json:"orphans"`
 }
+
+// OrphansAllow is the value of Credentials.Orphans that allows them.
+const OrphansAllow = "allow"
 
 // Limits bounds the resources that clients and backends can use. Zero means the default of
 // docs/config.md, and a negative value means no limit. Sizes are in bytes.

@@ -55,6 +55,11 @@ func rightValues() map[string][]string {
 		"a whole number above zero":              {`1`, `20000`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 		"allow, deny":                            {`"allow"`, `"deny"`},
+		"untrusted":                              {`"untrusted"`},
+		"refuse, allow":                          {`"refuse"`, `"allow"`},
+		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},
+		"hold, allow":                            {`"hold"`, `"allow"`},
+		"full, search, auto":                     {`"full"`, `"search"`, `"auto"`},
 	}
 }
 
@@ -83,6 +88,7 @@ func special() map[string][]string {
 		"audit.file":                          {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled":            {`false`, `true`},
 		"publicURL":                           {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"pins.ignore":                         {`[]`, `["/_meta/x"]`, `["/_meta/x", "/y"]`},
 		"auth.issuers[].name":                 {`"x"`, `"corp-2"`},
 		"auth.issuers[].issuer":               {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
 		"auth.issuers[].audience":             {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
@@ -114,6 +120,12 @@ func special() map[string][]string {
 		"policy.rules[].confirm": {`"item.annotations.unknown"`},
 		"policy.rules[].when":    {`"item.kind == 'tool'"`},
 		"policy.rules[].on":      {`["*"]`, `["a__*", "file:///x*"]`},
+
+		"filters[].on":             {`["*"]`, `["a__*", "file:///x*"]`},
+		"filters[].in":             {`"results"`},
+		"filters[].redact":         {`[{"match": "x"}]`, `[{"match": "x", "with": "y"}, {"match": "y"}]`},
+		"filters[].redact[].match": {`"x"`, `"(?i)\\bx{2,}"`},
+		"filters[].refuse":         {`"'x' in args"`},
 
 		"mcpServers.NAME.headersHelper":                       {`{"command": ["x"]}`},
 		"mcpServers.NAME.headersHelper.command":               {`["x"]`, `["x", "y"]`},
@@ -228,6 +240,9 @@ func document(path, value string) string {
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "policy": {"otherwise": "deny", "rules": [{%s, %q: %s}]}}`, beside, key, value)
 	}
+	if key, found := strings.CutPrefix(path, "filters[]."); found {
+		return filterDocument(key, value)
+	}
 	if key, found := strings.CutPrefix(path, "policy."); found && key != "otherwise" {
 		return fmt.Sprintf(`{"mcpServers": {}, "policy": {"otherwise": "deny", %q: %s}}`, key, value)
 	}
@@ -235,6 +250,29 @@ func document(path, value string) string {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
 	}
 	return fmt.Sprintf(`{"mcpServers": {}, %q: %s}`, path, value)
+}
+
+// filterDocument is document for a key of a filter.
+func filterDocument(key, value string) string {
+	beside := `"in": "results"`
+	switch key {
+	case "in":
+		beside = `"mark": "untrusted"`
+	case "on":
+		beside = `"in": "results", "mark": "untrusted"`
+	case "refuse":
+		beside = `"in": "arguments"`
+	case "say":
+		beside = `"in": "arguments", "refuse": "true"`
+	case "redact[].match":
+		key, value = "redact", fmt.Sprintf(`[{"match": %s}]`, value)
+	case "redact[].with":
+		key, value = "redact", fmt.Sprintf(`[{"match": "x", "with": %s}]`, value)
+	}
+	if below, found := strings.CutPrefix(key, "redact[]."); found {
+		key, value = "redact", fmt.Sprintf(`[{%q: %s}]`, below, value)
+	}
+	return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "filters": [{%s, %q: %s}]}`, beside, key, value)
 }
 
 // idJAGDocument is document for a key of the grant idJag.

@@ -24,8 +24,8 @@ func otherUsers(way []step) []string {
 	if told := changeable(file.path, file.info); told != "" {
 		return []string{told}
 	}
-	// The other name of the file may be in a folder of a backend.
-	if stat, ok := file.info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 && int(stat.Uid) == os.Geteuid() {
+	// The other name of the file may be in a folder of a backend. The links of a folder are those of its subfolders.
+	if stat, ok := file.info.Sys().(*syscall.Stat_t); ok && !file.info.IsDir() && stat.Nlink > 1 && int(stat.Uid) == os.Geteuid() {
 		return []string{file.path + " has a second name (a hard link)"}
 	}
 	return nil

@@ -109,6 +109,7 @@ func TestExposureOf(t *testing.T) {
 			x.file = x.at("open", "link.yaml")
 		}, "all users of this machine can write BASE/open (mode 0777)"},
 		{"under a second name", func(t *testing.T, x *exposed) { must(t, os.Link(x.file, x.at("elsewhere", "name"))) }, "BASE/etc/signalbox.yaml has a second name (a hard link)"},
+		{"a folder with others in it", func(t *testing.T, x *exposed) { x.file = x.at("etc"); must(t, os.Mkdir(x.at("etc", "more"), 0o700)) }, ""},
 		{"not there", func(_ *testing.T, x *exposed) { x.file = x.at("etc", "none.yaml") }, "the path of the file cannot be checked (lstat BASE/etc/none.yaml: no such file or directory)"},
 		{"in a ring of links", func(t *testing.T, x *exposed) { link(t, x.at("ring"), x.at("ring")); x.file = x.at("ring") }, "the path of the file cannot be checked (too many links)"},
 	} {

@@ -31,21 +31,21 @@ const maxCompared = 1000
 func checkPatterns(s *Backend, p place, r *reader) { checkPatternLists(s.Include, s.Exclude, p, r) }
 
 func checkPatternLists(include, exclude []string, p place, r *reader) {
-	for _, list := range []struct {
-		patterns []string
-		at       place
-	}{{include, p.key("include")}, {exclude, p.key("exclude")}} {
-		seen := make(map[string]bool, len(list.patterns))
-		for i, pattern := range list.patterns {
-			switch at := list.at.item(i); {
-			case r.has(at):
-			case seen[pattern] && pattern != "":
-				r.report(at, "remove one of them", "%.80q is in the list twice", pattern)
-			default:
-				checkPattern(pattern, at, r)
-			}
-			seen[pattern] = true
+	checkPatternList(include, p.key("include"), r)
+	checkPatternList(exclude, p.key("exclude"), r)
+}
+
+func checkPatternList(patterns []string, list place, r *reader) {
+	seen := make(map[string]bool, len(patterns))
+	for i, pattern := range patterns {
+		switch at := list.item(i); {
+		case r.has(at):
+		case seen[pattern] && pattern != "":
+			r.report(at, "remove one of them", "%.80q is in the list twice", pattern)
+		default:
+			checkPattern(pattern, at, r)
 		}
+		seen[pattern] = true
 	}
 }
 

@@ -144,6 +144,8 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, auditKeys(), Audit{})
 	sameNames(t, policyKeys(), Policy{})
 	sameNames(t, policyRuleKeys(), PolicyRule{})
+	sameNames(t, filterKeys(), Filter{})
+	sameNames(t, redactionKeys(), Redaction{})
 }
 
 func sameNames[T any](t *testing.T, keys []key, zero T) {

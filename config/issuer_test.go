@@ -77,6 +77,7 @@ func TestIssuerProblems(t *testing.T) {
 		// identity attack 7: no token of the configuration has the principal of another sender.
 		{"static principal of an issuer", `{mcpServers: {}, publicURL: "https://x", auth: {tokens: [{principal: "corp:x", env: TOKEN}], issuers: [{name: corp, issuer: "https://id.example.com"}]}}`, "auth.tokens[0].principal", `begins with "corp:"`},
 		{"with allowUnauthenticated", strings.Replace(issuerFile(""), "{mcpServers", "{allowUnauthenticated: true, mcpServers", 1), "allowUnauthenticated", "contradicts"},
+		{"path of sign-ins", `{mcpServers: {}, path: /oauth/callback}`, "path", `"path" is below /oauth, where users sign in (such as "/mcp")`},
 		{"path of the metadata", strings.Replace(issuerFile(""), "{mcpServers", "{path: /.well-known/x, mcpServers", 1), "path", "describes itself"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,6 +56,8 @@ func configKeys() []key {
 		{"streamLife", duration(), "", "How long one response carries a stream before the client has to resume it with a new request, for networks that cut long responses. It applies to clients of 2025-11-25, which support this. Without it, a response lasts as long as its stream."},
 
 		// Mappings, each with a table in the documents.
+		{"pins", object(pinKeys(), nil), "", "What becomes of tools, prompts and instructions that differ from those that were approved with `signalbox lock`."},
+		{"search", object(searchKeys(), nil), "", "When profiles with \"view\": \"auto\" show find_tool and call_tool."},
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},
@@ -63,6 +65,8 @@ func configKeys() []key {
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
 		{policyKey, policyForm(), "", "Rules about which callers may use which items, and see them. Without it, all may use everything."},
+		// A list, because their order counts.
+		{filtersKey, listOf(object(filterKeys(), nil)), "", "What must not be in arguments or results. Filters replace text in results, mark it as that of a server, or refuse calls by their arguments."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }
@@ -103,6 +107,17 @@ func profileKeys() []key {
 		// operator counts.
 		{"include", listOf(text()), "", "The only tools and prompts to offer, by the names that clients see, with prefix. An asterisk matches any characters."},
 		{"exclude", listOf(text()), "", "Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."},
+		// What is shown, and never what may be called.
+		{"view", oneOf(ViewFull, ViewSearch, ViewAuto), "", "What the list of tools has: all tools (full, the default), or find_tool and call_tool, with which a model finds and calls the others (search). With auto, clients that search tools themselves are sent all of them, and so are all clients while the list is shorter than \"search.above\"; others are sent find_tool and call_tool. All tools of the profile can be called in each view."},
+		{"always", listOf(text()), "", "Tools that are listed besides find_tool and call_tool, written like \"include\"."},
+		{"split", boolean(), "", "Also offer call_tool_readonly, which calls only tools with readOnlyHint, so that a user can allow it for good."},
+	}
+}
+
+func searchKeys() []key {
+	return []key{
+		// From about here on lists cost more than the requests that find tools.
+		{"above", count(), "10000", "The number of tokens, as a quarter of the bytes, up to which all tools are listed."},
 	}
 }
 
@@ -117,6 +132,7 @@ func credentialsKeys() []key {
 	return []key{
 		{"dir", pathname(), "", "The folder of the records, relative to the folder of the config. It is created for the user of the gateway alone (mode 0700). The default is a folder in the state folder of the user."},
 		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Without keys, one is made and kept in the keyring of the system, or else in a file of mode 0600."},
+		{"orphans", oneOf("refuse", OrphansAllow), "", "A start with records in the folder that none of the keys opens: it is refused (refuse, the default), or their owners have to sign in again (allow)."},
 	}
 }
 

@@ -87,7 +87,7 @@ func parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	r.config(root, config)
 	config.check(r)
 	config.Notes = r.notes.sorted()
-	config.source = &source{file: name, positions: r.positions, files: paths(r.files)}
+	config.source = &source{file: name, positions: r.positions, files: paths(r.files), lock: r.readLock()}
 	if r.secrets.exists {
 		config.source.secrets = r.secrets.path
 	}

@@ -26,6 +26,42 @@ type Profile struct {
 	// precedence. Resources are offered by all its servers.
 	Include []string `json:"include"`
 	Exclude []string `json:"exclude"`
+
+	// View is what the list of tools has: ViewFull, ViewSearch or ViewAuto. Empty is ViewFull.
+	View string `json:"view"`
+	// Always lists the tools that ViewSearch has besides those of the gateway, and Split
+	// adds one that calls only tools with readOnlyHint.
+	Always []string `json:"always"`
+	Split  bool     `json:"split"`
+}
+
+// HasSearch reports whether the profile has tools of the gateway to find and call the others.
+func (p *Profile) HasSearch() bool { return p.View == ViewSearch || p.View == ViewAuto }
+
+// The values of Profile.View.
+const (
+	ViewFull   = "full"
+	ViewSearch = "search"
+	ViewAuto   = "auto"
+)
+
+// SearchProfile is the name of the profile that each configuration has besides its own: everything, with
+// ViewSearch. A profile of the file with this name replaces it.
+const SearchProfile = "search"
+
+// AllProfiles returns the profiles of the file and, as the last one, SearchProfile.
+func (c *Config) AllProfiles() []Profile {
+	if slices.ContainsFunc(c.Profiles, func(p Profile) bool { return p.Name == SearchProfile }) {
+		return c.Profiles
+	}
+	return append(slices.Clip(c.Profiles), Profile{Name: SearchProfile, View: ViewSearch})
+}
+
+// Search is when ViewAuto lists all tools.
+type Search struct {
+	// Above is the number of tokens, as a quarter of the bytes of their definitions, up to which all
+	// are listed. A negative one means always.
+	Above int `json:"above"`
 }
 
 // profilesKey is the key of the profiles.
@@ -82,7 +118,23 @@ func checkProfiles(c *Config, r *reader) {
 		}
 		checkNames(f.Servers, servers, p.key("servers"), "server", r)
 		checkPatternLists(f.Include, f.Exclude, p, r)
+		checkPatternList(f.Always, p.key("always"), r)
 		checkProfileFilters(f, p, r)
+		checkView(f, p, r)
+	}
+}
+
+// checkView requires that the keys of the list of tools have an effect.
+func checkView(f *Profile, p place, r *reader) {
+	if f.HasSearch() {
+		return
+	}
+	const cure = `remove it, or write "view": "search"`
+	if len(f.Always) > 0 {
+		r.note(p.key("always"), cure, "it has no effect: all tools are listed")
+	}
+	if f.Split {
+		r.note(p.key("split"), cure, "it has no effect: there is no call_tool")
 	}
 }
 
@@ -121,9 +173,9 @@ func checkProfileFilters(f *Profile, p place, r *reader) {
 
 // checkTokenProfiles requires that the profiles of a token exist.
 func checkTokenProfiles(c *Config, token *Token, p place, r *reader) {
-	known := make([]string, len(c.Profiles))
-	for i := range c.Profiles {
-		known[i] = c.Profiles[i].Name
+	var known []string
+	for _, p := range c.AllProfiles() {
+		known = append(known, p.Name)
 	}
 	if !r.has(place{}.key(profilesKey)) {
 		checkNames(token.Profiles, known, p.key(profilesKey), "profile", r)

@@ -32,8 +32,8 @@ func (c *Config) check(r *reader) {
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
-		checkPolicy, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins,
+		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
 	}
@@ -98,6 +98,11 @@ func checkPath(c *Config, r *reader) {
 	case c.Path == wellKnownPath || strings.HasPrefix(c.Path, wellKnownPath+"/"):
 		r.report(p, "", "%q is below %s, where the gateway describes itself", p.name, wellKnownPath)
 	}
+	for _, reserved := range signInPaths() {
+		if c.Path == reserved || strings.HasPrefix(c.Path, reserved+"/") {
+			r.report(p, `such as "/mcp"`, "%q is below %s, where users sign in", p.name, reserved)
+		}
+	}
 }
 
 // operations returns the paths that are reserved for operations on the same listener.
@@ -108,6 +113,9 @@ const ssePath = "/sse"
 
 // wellKnownPath is reserved for metadata (RFC 8615).
 const wellKnownPath = "/.well-known"
+
+// signInPaths returns the paths that are reserved, with all below them, for sign-ins.
+func signInPaths() []string { return []string{"/signin", "/oauth"} }
 
 func checkHosts(c *Config, r *reader) {
 	list := place{}.key("allowedHosts")

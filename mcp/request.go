@@ -44,6 +44,10 @@ type Request struct {
 	// removes it, unless they have the same parts.
 	Profile string
 
+	// Outer are the calls that the request is made for, the outermost one first, or nil for a
+	// request that a client has sent. Nothing on the wire sets it.
+	Outer []OuterCall
+
 	// Scope is how long state may be kept for the sender: its session. It is nil in the
 	// modern era, where a Handler may keep only state that belongs to the principal.
 	Scope *Scope
@@ -70,6 +74,12 @@ type Request struct {
 	// Timeline records what becomes of the request; nil means that nothing is recorded.
 	// A Handler that forwards the request marks the stages that it knows of.
 	Timeline *Timeline
+}
+
+// OuterCall is a call that makes requests of its own.
+type OuterCall struct {
+	Name string // of the tool
+	Call CallID
 }
 
 // Resumed is what a sender has returned to a [Result] with Resume.

@@ -71,14 +71,32 @@ func newExchangingProvider(t *testing.T) (p *identityProvider, seen func() strin
 	return p, all.String
 }
 
-// A server that requires the token of a user for everything is called as the user that calls: its
-// lists come with the token of the first one, and calls have their own. The token that a user has
+// A server that requires the token of a user for everything is called as the user that calls: calls
+// have its token, and so have its lists, unless all are the same, which come with that of the first. The token that a user has
 // presented reaches the identity provider, and no server, log, answer or file (N1, N2, I14).
 func TestExchangeOfTokens(t *testing.T) {
 	t.Parallel()
+	for _, lists := range []string{"shared", "own"} {
+		t.Run(lists, func(t *testing.T) {
+			t.Parallel()
+			exchangeOfTokens(t, lists)
+		})
+	}
+}
+
+func exchangeOfTokens(t *testing.T, lists string) {
 	idp, seenByProvider := newExchangingProvider(t)
-	m := mux.New(mux.Tool{Name: "echo", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
-	srv := server.New(m, server.Config{})
+	done := func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }
+	servers := make(map[string]*server.Server)
+	for _, user := range []string{"ann", "bob"} {
+		srv := server.New(mux.New(mux.Tool{Name: "echo", Call: done}, mux.Tool{Name: "of_" + user, Call: done}), server.Config{})
+		servers[user] = srv
+		t.Cleanup(func() {
+			if err := srv.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	var seen commandtest.Buffer
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -94,14 +112,9 @@ func TestExchangeOfTokens(t *testing.T) {
 		}
 		r.Header.Del("Authorization")
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		srv.ServeHTTP(w, r)
+		servers[name].ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-		backend.Close()
-	})
+	t.Cleanup(backend.Close)
 	static := filepath.Join(t.TempDir(), "token")
 	commandtest.Write(t, static, "CANARYSTATIC0123456789abcdef0123456789")
 	if err := os.Chmod(static, 0o600); err != nil {
@@ -117,8 +130,8 @@ audit: {file: audit.jsonl}
 mcpServers:
   tickets:
     url: %q
-    oauth: {grant: exchange, issuer: %q, clientId: gw, clientSecret: CANARYSECRET, audience: tickets, lists: shared}
-`, idp.URL, static, backend.URL, idp.URL)
+    oauth: {grant: exchange, issuer: %q, clientId: gw, clientSecret: CANARYSECRET, audience: tickets, lists: %s}
+`, idp.URL, static, backend.URL, idp.URL, lists)
 	var answers commandtest.Buffer
 	whileServed(t, configuration, func(e *commandtest.Env, at string) {
 		send := func(token, body, method, name string) asked {
@@ -142,9 +155,22 @@ mcpServers:
 				t.Fatalf("the tools are not listed: %d %s\n%s", got.status, got.body, e.Err)
 			}
 		}
-		call := func(token, user string) asked {
-			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"tickets__echo","arguments":{"user":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, user)
-			return send(token, body, "tools/call", "tickets__echo")
+		for user, token := range map[string]string{"ann": ann, "bob": bob} {
+			got := send(token, modernList, "tools/list", "")
+			for _, of := range []string{"ann", "bob"} {
+				want := lists == "own" && of == user || lists == "shared" && of == "ann"
+				if strings.Contains(got.body, "tickets__of_"+of) != want {
+					t.Errorf("the tool of %s in the list of %s, want %v: %s", of, user, want, got.body)
+				}
+			}
+		}
+		callOf := func(token, user, tool string) asked {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":%q,"arguments":{"user":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, tool, user)
+			return send(token, body, "tools/call", tool)
+		}
+		call := func(token, user string) asked { return callOf(token, user, "tickets__echo") }
+		if got := callOf(bob, "bob", "tickets__of_ann"); lists == "own" && !strings.Contains(got.body, "unknown tool") {
+			t.Errorf("bob calls the tool of ann: %d %s", got.status, got.body)
 		}
 		var all sync.WaitGroup
 		for range 20 {
@@ -157,7 +183,8 @@ mcpServers:
 			}
 		}
 		all.Wait()
-		if got := call("CANARYSTATIC0123456789abcdef0123456789", "ci"); !strings.Contains(got.body, "SB_AUTH_BACKEND") || !strings.Contains(got.body, "needs a token of") {
+		wantCI := map[string][2]string{"shared": {"SB_AUTH_BACKEND", "needs a token of"}, "own": {"SB_AUTH_SIGN_IN", "only for users with a token that can be exchanged"}}[lists]
+		if got := call("CANARYSTATIC0123456789abcdef0123456789", "ci"); !strings.Contains(got.body, wantCI[0]) || !strings.Contains(got.body, wantCI[1]) {
 			t.Errorf("without a token of the identity provider: %d %s", got.status, got.body)
 		}
 		texts := map[string]string{"an answer": answers.String(), "the log": e.Err.String(), "the server": seen.String(), "the identity provider": strings.ReplaceAll(seenByProvider(), base64.StdEncoding.EncodeToString([]byte("gw:CANARYSECRET")), "")}

@@ -65,6 +65,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/connect"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/doctor"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/lock"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/login"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/pin"
@@ -146,7 +147,7 @@ each of them, and 'signalbox serve' serves them.`,
 		secrets.New(e), login.New(e), login.NewLogout(e), login.NewCredentials(e),
 		add.NewImport(e), connect.New(e), connect.NewDisconnect(e),
 		add.New(e), edit.NewRemove(e), edit.NewRename(e), edit.NewEnable(e), edit.NewDisable(e),
-		logs.New(e), pin.New(e), policy.New(e),
+		lock.New(e), lock.NewApprove(e), logs.New(e), pin.New(e), policy.New(e),
 	)
 	root.AddCommand(admin.NewServerCommands(e)...)
 	root.SetHelpCommand(newHelp())

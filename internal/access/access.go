@@ -36,6 +36,27 @@ func Vault(cfg *config.Config, state string, log *slog.Logger) (vault.Options, e
 	return vault.NewOptions(c.Dir, keys, state, log), nil
 }
 
+// Orphans returns a problem if credentials of users are kept that the keys of the configuration do not
+// open, unless the configuration allows that.
+func Orphans(ctx context.Context, cfg *config.Config, state string) error {
+	if cfg.Credentials.Orphans == config.OrphansAllow {
+		return nil
+	}
+	options, err := Vault(cfg, state, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil //nolint:nilerr // none are kept
+	}
+	found, err := vault.FindOrphans(ctx, options)
+	if err != nil || found == nil {
+		return nil //nolint:nilerr // the vault reports a folder that cannot be used
+	}
+	n, key := found.Note(), "credentials.keys"
+	if len(cfg.Credentials.Keys) == 0 {
+		key = "credentials"
+	}
+	return config.Problems{cfg.Problem(key, n.Text, n.Cure)}
+}
+
 // OpenVault opens the vault of a configuration.
 func OpenVault(ctx context.Context, cfg *config.Config, state string, log *slog.Logger) (*vault.Vault, error) {
 	options, err := Vault(cfg, state, log)

@@ -49,6 +49,7 @@ type Entry struct {
 // and shortened like a Detail.
 type Call struct {
 	ID       string  `json:"call,omitempty"`     // as in the errors of the gateway
+	Parent   string  `json:"parent,omitempty"`   // the call that has made it, if any
 	Client   string  `json:"client"`             // the name in its client info
 	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
 	Name     string  `json:"name"`               // as clients know the item, or its URI

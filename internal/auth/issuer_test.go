@@ -93,6 +93,13 @@ func (p *provider) fetches() int {
 	return p.requests["/keys"]
 }
 
+// requestsTo returns the number of requests for a path.
+func (p *provider) requestsTo(path string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests[path]
+}
+
 func (p *provider) allRequests() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -459,13 +459,13 @@ func TestKeysAtURL(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := s.corp.requests["/certs"]; n < 2 || n > 1+3 || s.corp.allRequests() != n {
-			t.Errorf("requests %v for 600 tokens with an unknown key", s.corp.requests)
+		if n := s.corp.requestsTo("/certs"); n < 2 || n > 1+3 || s.corp.allRequests() != n {
+			t.Errorf("%d requests of %d for 600 tokens with an unknown key", n, s.corp.allRequests())
 		}
-		before := s.corp.requests["/certs"]
+		before := s.corp.requestsTo("/certs")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n := s.corp.requests["/certs"]; n != before+1 {
+		if n := s.corp.requestsTo("/certs"); n != before+1 {
 			t.Errorf("%d requests in an hour, want 1", n-before)
 		}
 		s.corp.set(func(p *provider) { p.respond = outages()[0].respond })

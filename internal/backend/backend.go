@@ -43,6 +43,23 @@ type Config struct {
 	// own session. It is called once.
 	Sole func(ctx context.Context) (Client, bool)
 
+	// Principal is that of the requests for the lists, and Lacking are the features that the
+	// clients lack which the lists are for. Neither is used with Sole.
+	Principal string
+	Lacking   Features
+
+	// Identity, if not nil, returns the identity that the lists are requested with. It may be
+	// called at any time.
+	Identity func() *mcp.Identity
+
+	// ByAccess is whether the server may list only with the access of a user that has signed in.
+	// If it refuses the access that the lists are requested with, nothing is offered any more,
+	// and Offer.Refused is set. Otherwise the last lists stay offered as after other failures.
+	ByAccess bool
+
+	// Snapshots, if not nil, are the lists that Backends of one server have in common.
+	Snapshots *Snapshots
+
 	// Idle limits the time without activity in a call, Max the duration of any call.
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
@@ -165,7 +182,7 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.features = AllFeatures
+	b.features = AllFeatures &^ cfg.Lacking
 	if cfg.Rest != nil {
 		b.use = newUse(cfg.Rest)
 	}

@@ -131,7 +131,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	} else {
 		// The session or process of a legacy server lives as long as the scope. The
 		// session with a server that announces nothing ends at once.
-		f.client = b.clientOf(AllFeatures)
+		f.client = b.clientOf(b.features)
 		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -337,11 +337,14 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 }
 
 // markStale marks the offer after a failure: what was live is stale now, and what was
-// never reached is down.
+// never reached, or is refused, is down.
 func (b *Backend) markStale(ctx context.Context, err error) {
 	next := *b.Offer()
 	next.State = Down
-	if b.Offer().Known() {
+	switch {
+	case b.cfg.ByAccess && isRefusal(err):
+		next = Offer{State: Down, Refused: true, Notices: next.Notices}
+	case b.Offer().Known():
 		next.State = Stale
 	}
 	next.Reason, next.Code, next.late = b.reason(err), reasonCode(err), 0
@@ -349,14 +352,19 @@ func (b *Backend) markStale(ctx context.Context, err error) {
 	b.publish(&next)
 }
 
+// isRefusal reports whether a server has refused a request because it lacks the access of a user.
+func isRefusal(err error) bool { return reasonCode(err) == code.AuthSignIn }
+
 // warnInterval is the time between two warnings about the same failure.
 const warnInterval = time.Minute
 
 // warn logs a failure that changes the state or the code, and one that does not at most
-// once a minute, with the number of those in between.
+// once a minute, with the number of those in between. A refusal for lack of access, which is
+// how some servers are, is not repeated.
 func (b *Backend) warn(ctx context.Context, next *Offer, err error) {
 	old, now := b.Offer(), time.Now()
-	if old.State == next.State && old.Code == next.Code && now.Sub(b.warnedAt) < warnInterval {
+	isSame := old.State == next.State && old.Code == next.Code
+	if isSame && (next.Refused || now.Sub(b.warnedAt) < warnInterval) {
 		b.notWarned++
 		return
 	}

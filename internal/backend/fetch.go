@@ -44,7 +44,11 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	if err != nil {
 		obj = mcp.Object{}
 	}
-	return &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
+	req := &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
+	if f.b.cfg.Identity != nil {
+		req.Identity = f.b.cfg.Identity()
+	}
+	return req
 }
 
 // serve sends one request within limits. maxKey is the configuration key of the maximum.

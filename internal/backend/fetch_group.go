@@ -38,11 +38,12 @@ type fetchGroup struct {
 	f         *fetcher
 	offered   listSet
 	lists     [catalog.NumKinds]catalog.List
-	errs      [catalog.NumKinds]error // of the lists that failed
-	busy      listSet                 // the lists that are being fetched
-	refetch   listSet                 // the busy lists that have changed since the fetch began
-	announced listSet                 // the lists that the server has notified of, until they are fetched
-	results   chan fetched            // capacity for all of busy
+	shared    [catalog.NumKinds]*snapshot // of lists
+	errs      [catalog.NumKinds]error     // of the lists that failed
+	busy      listSet                     // the lists that are being fetched
+	refetch   listSet                     // the busy lists that have changed since the fetch began
+	announced listSet                     // the lists that the server has notified of, until they are fetched
+	results   chan fetched                // capacity for all of busy
 }
 
 // fetched is the result of one fetch.
@@ -54,7 +55,7 @@ type fetched struct {
 
 // newFetchGroup returns a fetchGroup that starts with the current lists.
 func newFetchGroup(f *fetcher) *fetchGroup {
-	return &fetchGroup{f: f, lists: f.b.Offer().Lists, results: make(chan fetched, catalog.NumKinds)}
+	return &fetchGroup{f: f, lists: f.b.Offer().Lists, shared: f.b.Offer().shared, results: make(chan fetched, catalog.NumKinds)}
 }
 
 // fillOffer sets the lists of an offer, and counts the notifications for them.
@@ -64,7 +65,7 @@ func (g *fetchGroup) fillOffer(o *Offer) {
 	g.announced &^= counted
 	for k := range catalog.NumKinds {
 		if g.offered.has(k) {
-			o.Lists[k] = g.lists[k]
+			o.Lists[k], o.shared[k] = g.lists[k], g.shared[k]
 		}
 		if counted.has(k) {
 			o.Notices[k]++
@@ -178,7 +179,8 @@ func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	default:
 		*t = listFailure{}
 		g.f.b.answered |= 1 << r.kind
-		g.lists[r.kind], g.errs[r.kind] = r.list, nil
+		g.lists[r.kind], g.shared[r.kind] = g.f.b.cfg.Snapshots.share(r.list)
+		g.errs[r.kind] = nil
 	}
 }
 
@@ -219,8 +221,14 @@ func (g *fetchGroup) failed() listSet {
 	return failed
 }
 
-// err returns why no list could be fetched. It is nil if one was, or still may be.
+// err returns why no list could be fetched. It is nil if one was, or still may be, and none was
+// refused.
 func (g *fetchGroup) err() error {
+	for _, err := range g.errs {
+		if g.f.b.cfg.ByAccess && isRefusal(err) {
+			return err
+		}
+	}
 	if g.failed() != g.offered {
 		return nil
 	}

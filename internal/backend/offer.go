@@ -55,6 +55,10 @@ type Offer struct {
 	Lists        Lists
 	At           time.Time
 
+	// Refused is whether the server has refused to list with the access that it was asked with.
+	// It stays set while the server cannot be reached; see Config.ByAccess.
+	Refused bool
+
 	// Notices counts, for each list, how often it was fetched because of a notification
 	// of the server. It continues while the Backend lives.
 	Notices [catalog.NumKinds]uint64
@@ -64,6 +68,8 @@ type Offer struct {
 	late     listSet // those that were never fetched, and are being fetched
 
 	changes uint64 // how many of the Backend's counted changes the lists contain
+
+	shared [catalog.NumKinds]*snapshot // of Lists, or nil
 }
 
 // IsNewer reports whether the offer has changes that the other one lacks.
@@ -235,7 +241,7 @@ func (p Features) capabilities() []byte {
 // own.
 func (b *Backend) clientOf(p Features) Client {
 	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
-	return Client{Peer: peer, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
+	return Client{Peer: peer, Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
 
 // Lacks returns the names of the features that p does not have.

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -25,6 +26,7 @@ type Catalog struct {
 	toolBytes    map[string]int // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
+	found        *found // of a profile with a Finder, or nil
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -54,6 +56,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// only if it matches neither.
 	b.checkRules()
 	b.checkProfiles(c)
+	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = c.sumToolBytes()
@@ -91,11 +94,12 @@ type builder struct {
 	report report
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
+	pins   map[*Entry]Pin  // those of offered items that have a Problem
 	see    func(*Decision) // nil, or called with the final decision about each item
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
-	return &builder{in: backends, opt: opt, own: make([][]string, len(backends))}
+	return &builder{in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin)}
 }
 
 // backendEntries returns the items of one kind of one backend that are offered unless others
@@ -116,6 +120,10 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				d.entry.showTaskSupport()
 			}
+			if d.Pin.Problem != "" {
+				b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, d.Pin.Problem)
+				b.pins[d.entry] = d.Pin
+			}
 			b.reportOddities(d)
 			kept = append(kept, d.entry)
 			continue
@@ -129,6 +137,14 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	return kept
 }
 
+// pin returns what Options.Pin decides about an item.
+func (b *builder) pin(k Kind, backend int, item json.RawMessage) Pin {
+	if b.opt.Pin == nil || b.in[backend].Unpinned {
+		return Pin{Item: item}
+	}
+	return b.opt.Pin(b.in[backend].Name, k, item)
+}
+
 // leaveOut records an item that is not offered, whatever other backends list.
 func (b *builder) leaveOut(d *Decision, kept int) {
 	switch d.Verdict {
@@ -140,6 +156,9 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: the backend lists it twice; the first one counts")
 	case Excluded, NotIncluded:
 		b.hide(d.Kind, d.Name)
+	case Held:
+		b.hide(d.Kind, d.Name)
+		b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	default: // decided elsewhere

@@ -34,7 +34,7 @@ func mergeCapabilities(backends []Backend) []byte {
 		{"tools", `{"listChanged":true}`},
 	} {
 		if slices.ContainsFunc(backends, func(in Backend) bool {
-			return in.State == Missing || declares(in.Capabilities, c.name)
+			return in.mayOfferAny() || declares(in.Capabilities, c.name)
 		}) {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))
 		}
@@ -45,10 +45,13 @@ func mergeCapabilities(backends []Backend) []byte {
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
+// mayOfferAny reports whether the backend may come to offer items of any kind.
+func (b *Backend) mayOfferAny() bool { return b.State == Missing || b.IsPartial }
+
 // resourcesCapability declares subscriptions if some backend does. Which of its
 // resources support them is found out on subscription.
 func resourcesCapability(backends []Backend) string {
-	if slices.ContainsFunc(backends, func(in Backend) bool { return in.State == Missing || subscribes(in.Capabilities) }) {
+	if slices.ContainsFunc(backends, func(in Backend) bool { return in.mayOfferAny() || subscribes(in.Capabilities) }) {
 		return `{"listChanged":true,"subscribe":true}`
 	}
 	return `{"listChanged":true}`

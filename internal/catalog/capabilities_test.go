@@ -34,6 +34,7 @@ func TestCapabilities(t *testing.T) {
 		{"all", []Backend{live(allCapabilities)}, strings.Replace(all, `,"subscribe":true`, "", 1)},
 		{"a stale one counts", []Backend{{Name: "s", State: Stale, Capabilities: []byte(`{"tools":{}}`)}}, `{"tools":{"listChanged":true}}`},
 		{"one that was never reached may have all", []Backend{live(`{}`), {Name: "m"}}, all},
+		{"one with a part of its lists may have all", []Backend{{Name: "p", State: Stale, IsPartial: true, Capabilities: []byte(`{"tools":{}}`)}}, all},
 		{"tasks of 2025-11-25", []Backend{live(`{}`), live(`{"tasks":{"requests":{"tools":{"call":{}}}}}`)}, tasks},
 		{"tasks of the extension", []Backend{live(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}, tasks},
 		{"tasks that tools do not have", []Backend{live(`{"tasks":{"list":{}}}`)}, `{}`},

@@ -20,6 +20,7 @@ const (
 	Conflict            // others would have its name, and none of them is offered
 	Taken               // another has its name or URI first
 	Withheld            // the filter of a view or profile
+	Held                // Options.Pin, before Invalid
 )
 
 // A Decision is a Verdict about one listed item, with what led to it.
@@ -35,8 +36,11 @@ type Decision struct {
 	// Pattern is the index of the pattern that excludes the item, or that includes it, or -1.
 	Pattern int
 
-	// Problem describes the error of an item that is Unnamed or Invalid.
+	// Problem describes the error of an item that is Unnamed or Invalid, or why it is Held.
 	Problem string
+
+	// Pin is what Options.Pin has returned.
+	Pin Pin
 
 	// Group has the items that would have the name, in order, if there are several.
 	Group []*Entry
@@ -89,7 +93,8 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 		seen := make(map[string]bool, min(len(items), most))
 		var d Decision
 		for i, raw := range items {
-			e, own, problem := b.newEntry(k, backend, raw)
+			pin := b.pin(k, backend, raw)
+			e, own, problem := b.newEntry(k, backend, pin.Item)
 			d = Decision{Kind: k, Backend: backend, BackendName: in.Name, Place: i, Own: own, Pattern: -1, Problem: problem, entry: e}
 			switch {
 			case e != nil:
@@ -110,9 +115,14 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 				if k.named() {
 					d.Verdict, d.Pattern = in.Rules.judge(own)
 				}
-				if d.Verdict == Offered && problem != "" {
+				switch {
+				case d.Verdict != Offered:
+				case pin.Held:
+					d.Verdict, d.Problem = Held, pin.Problem
+				case problem != "":
 					d.Verdict = Invalid
 				}
+				d.Pin = pin
 			}
 			// Also if the item is left out: a second item with the name is not offered in its
 			// place.
@@ -129,7 +139,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 
 // decisionOn returns the Decision about an item that the rules of its backend offer.
 func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
-	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, entry: e}
+	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, Pin: b.pins[e], entry: e}
 	if e.Kind.named() {
 		_, d.Pattern = b.in[e.Backend].Rules.judge(e.Own)
 	}

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -54,6 +55,14 @@ func TestExplainAgreesWithLists(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		in := randomLists(r)
 		opt := Options{FirstWins: r.IntN(2) == 0, MaxItems: []int{0, 0, 3}[r.IntN(3)], MaxSchema: []int{0, 100}[r.IntN(2)], PageItems: []int{0, 2}[r.IntN(2)]}
+		if r.IntN(4) == 0 {
+			opt.Pin = func(_ string, _ Kind, item json.RawMessage) Pin {
+				if bytes.Contains(item, []byte("y")) {
+					return Pin{Item: item, Held: true, Problem: "held"}
+				}
+				return Pin{Item: item}
+			}
+		}
 		c := Build(in, opt)
 		if r.IntN(2) == 0 {
 			checkExplained(t, c, Explain(in, opt, nil, everything), in, verdicts)
@@ -65,7 +74,7 @@ func TestExplainAgreesWithLists(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	for v := range Withheld + 1 {
+	for v := range Held + 1 {
 		if verdicts[v] == 0 {
 			t.Errorf("no item had the verdict %d: the inputs are too simple", v)
 		}

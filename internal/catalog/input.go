@@ -25,6 +25,13 @@ type Backend struct {
 	Rules Rules
 	State State
 
+	// IsPartial is whether it may come to offer more than what it declares. Its capabilities are
+	// then as those of one that is Missing.
+	IsPartial bool
+
+	// Unpinned reports that Options.Pin does not apply.
+	Unpinned bool
+
 	Capabilities []byte // its capabilities object, or nil
 	Instructions string
 
@@ -54,6 +61,9 @@ type Options struct {
 	// different ones.
 	Private bool
 
+	// Pin, if not nil, decides about an item as its backend lists it, before anything else.
+	Pin func(backend string, k Kind, item json.RawMessage) Pin
+
 	// Patterns are patterns of names and URIs, by their places in the configuration, to check
 	// for those that match nothing.
 	Patterns []PlacedPattern
@@ -72,6 +82,14 @@ type Options struct {
 	// PageItems bounds one page of a list. Zero means DefaultPageItems, negative no
 	// limit.
 	PageItems int
+}
+
+// Pin is what becomes of an item.
+type Pin struct {
+	Item    json.RawMessage // as it is offered: the item itself, or another definition of it
+	Held    bool            // it is neither listed nor called
+	Problem string          // why, or why Item is another one; "" for an item that is offered as it is
+	Code    string          // of the problem
 }
 
 // PlacedPattern is a pattern at a place, such as policy.rules[0].on[0].

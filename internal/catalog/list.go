@@ -18,7 +18,11 @@ import (
 //
 // The result is shared and must not be changed.
 func (c *Catalog) List(k Kind, cursor string) (*mcp.Result, error) {
-	res, ok := c.sections[k].list(cursor)
+	return c.sections[k].page(cursor)
+}
+
+func (s *section) page(cursor string) (*mcp.Result, error) {
+	res, ok := s.list(cursor)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown cursor: list again from the beginning")
 	}

@@ -21,6 +21,9 @@ type Profile struct {
 	// Include and Exclude select tools and prompts by the names under which they are
 	// offered; see Rules. They do not apply to resources.
 	Include, Exclude []string
+
+	// Finder, if not nil, lets clients search the tools.
+	Finder *Finder
 }
 
 // Profile returns the part of the Catalog that p selects. It is as if the gateway had
@@ -31,7 +34,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	backends := p.within(c.backends)
 	v := c.narrow(p.Admits, func(k Kind) listFreshness {
 		fresh := freshness(k, backends)
-		fresh.public = fresh.public && !c.opt.Private
+		fresh.public = fresh.public && !c.opt.Private && (p.Finder == nil || !p.Finder.Auto || k != Tools)
 		return fresh
 	})
 	v.backends = backends
@@ -41,6 +44,9 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	// resources.
 	if sole := c.locator.sole; sole != nil && p.Has(sole.BackendName) {
 		v.locator.sole = sole
+	}
+	if p.Finder != nil {
+		v.withFinder(p.Finder)
 	}
 	return v
 }
@@ -78,13 +84,23 @@ func (p *Profile) within(all []Backend) []Backend {
 	return slices.DeleteFunc(slices.Clone(all), func(b Backend) bool { return !p.Has(b.Name) })
 }
 
-// ToolBytesOf returns the number of the tools that a profile offers, and the size of their
-// definitions.
+// ToolBytesOf returns the number of the tools that a profile lists, and the size of their
+// definitions. With a Finder it is that of the short list.
 func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
-	for e := range c.Entries(Tools) {
-		if p.Admits(e) {
+	add := func(e *Entry) {
+		if p.Finder == nil || p.Finder.lists(e) {
 			tools++
 			bytes += len(e.item)
+		}
+	}
+	for e := range c.Entries(Tools) {
+		if p.Admits(e) && (p.Finder == nil || !p.Finder.has(e.Name)) {
+			add(e)
+		}
+	}
+	if p.Finder != nil {
+		for _, e := range p.Finder.tools() {
+			add(e)
 		}
 	}
 	return tools, bytes

@@ -11,8 +11,13 @@ type Version struct {
 
 // Version returns the version of the lists.
 func (c *Catalog) Version() Version {
+	tools := c.sections[Tools].version()
+	if c.found != nil && !c.found.Auto {
+		short := c.found.short()
+		tools = short.version()
+	}
 	return Version{
-		Tools:     c.sections[Tools].version(),
+		Tools:     tools,
 		Prompts:   c.sections[Prompts].version(),
 		Resources: c.sections[Resources].version(),
 		Templates: c.sections[Templates].version(),

@@ -27,7 +27,7 @@ func (c *Catalog) PolicyView(allow func(*Entry) bool) *Catalog {
 	hidden := make(map[string]bool)
 	for k := range NumKinds {
 		for e := range c.Entries(k) {
-			if !has[e.Backend] {
+			if !e.IsOwn() && !has[e.Backend] {
 				hidden[e.BackendName] = true
 			}
 		}
@@ -44,7 +44,9 @@ func (c *Catalog) backendsWith() []bool {
 	has := make([]bool, c.inputs)
 	for k := range NumKinds {
 		for e := range c.Entries(k) {
-			has[e.Backend] = true
+			if !e.IsOwn() {
+				has[e.Backend] = true
+			}
 		}
 	}
 	return has
@@ -56,7 +58,7 @@ func (c *Catalog) Backends() map[string]bool {
 	names, has := make(map[string]bool), c.backendsWith()
 	for k := range NumKinds {
 		for e := range c.Entries(k) {
-			if has[e.Backend] {
+			if !e.IsOwn() && has[e.Backend] {
 				has[e.Backend], names[e.BackendName] = false, true
 			}
 		}
@@ -79,6 +81,9 @@ func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness
 	}
 	v.toolBytes = nil
 	v.locator.sole = nil
+	if c.found != nil {
+		v.found = newFound(c.found.Finder, v.sections[Tools], c.shared)
+	}
 	return &v
 }
 

@@ -59,6 +59,14 @@ const (
 	NameConflict   = "SB_NAME_CONFLICT"
 	NameLong       = "SB_NAME_LONG"
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
+	NameReserved   = "SB_NAME_RESERVED"
+)
+
+// The codes of definitions that differ from the approved ones.
+const (
+	ItemFrozen     = "SB_ITEM_FROZEN"
+	ItemHeld       = "SB_ITEM_HELD"
+	ItemHiddenText = "SB_ITEM_HIDDEN_TEXT"
 )
 
 // The codes of calls that the policy refuses.
@@ -66,6 +74,12 @@ const (
 	PolicyDenied  = "SB_POLICY_DENIED"
 	PolicyScopes  = "SB_POLICY_SCOPES"
 	PolicyConfirm = "SB_POLICY_CONFIRM"
+)
+
+// The codes of calls that filters refuse, and of results that they cannot change.
+const (
+	FilterRefused = "SB_FILTER_REFUSED"
+	FilterFailed  = "SB_FILTER_FAILED"
 )
 
 // The codes of a process that runs.
@@ -233,6 +247,22 @@ func All() []Entry {
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
 		}, {
+			ItemFrozen, "The text of a definition has changed since it was approved, and the approved one is offered.",
+			"The server has another description, title, annotation or icon, for example since its update, or because an attacker tries to instruct the model.",
+			"Look at the difference with `signalbox approve SERVER`, and approve it or leave the server.", false,
+		}, {
+			ItemHeld, "A tool, prompt or template is not the approved one, and is neither listed nor called.",
+			"The server has added it, or has changed its input schema, since `signalbox lock` was run. With `pins.changed: warn` it is offered.",
+			"Look at the difference with `signalbox approve SERVER`, and approve it.", false,
+		}, {
+			ItemHiddenText, "A definition has characters that people do not see, and is neither listed nor called.",
+			"Text was hidden in it, which a model would read; or it was copied from a page with such characters.",
+			"Look at it with `signalbox approve SERVER`, which spells them out. `pins: {hidden: allow}` offers all of them.", false,
+		}, {
+			NameReserved, "A tool of a server has the name of a tool of the gateway, and a profile does not have it.",
+			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
+			"Give the server a `prefix`, or the tool another name with `rename`.", false,
+		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",
 			"Other arguments. `signalbox policy why` shows the operator the value of each rule.", false,
@@ -244,6 +274,14 @@ func All() []Entry {
 			PolicyConfirm, "The user has not agreed to a request about which the policy of the gateway asks.",
 			"The user declined, gave no answer in time (`limits.inputWait`), or uses a client that cannot ask.",
 			"A client with the capability `elicitation`. `signalbox policy why` shows the operator which rule asks.", false,
+		}, {
+			FilterRefused, "A filter of the gateway refuses a request by its arguments.",
+			"`refuse` of an entry of `filters`, which the message names, is true for the arguments, or has no value for them.",
+			"Other arguments. If the expression has no value for arguments that should pass, test with `has` for what it reads.", false,
+		}, {
+			FilterFailed, "A result is withheld because filters could not be applied to it. The request was executed.",
+			"The replacements and marks of `filters` would add more than `limits.backendMessage`.",
+			"Shorten `with`, or let the pattern match longer texts.", false,
 		}, {
 			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
 			"The server loads too much, or does not free what it no longer needs.",

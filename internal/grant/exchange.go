@@ -114,6 +114,10 @@ func (e *Exchange) Offer(id *mcp.Identity) bool {
 	return e.lister.CompareAndSwap(before, id)
 }
 
+// Accepts reports whether the token of a sender may be exchanged: it is of the authorization server,
+// and has not expired.
+func (e *Exchange) Accepts(id *mcp.Identity) bool { return e.check(id) == nil && !hasEnded(id) }
+
 // For returns the token that the one of the sender of a request was exchanged for.
 //
 // A call goes on when the token of its sender ends: what it sends from then on has the token that
@@ -149,8 +153,10 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	}
 	id := e.sender(req)
 	switch {
+	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized && !e.cfg.SharedLists:
+		return &Missing{Backend: e.cfg.Backend, Reason: NeverSignedIn} // the lists are those of users
 	case id == nil && isOwn(req) && r.Status == http.StatusUnauthorized:
-		return listsError(e.cfg.Backend, e.cfg.SharedLists)
+		return listsError(e.cfg.SharedLists)
 	case id == nil && isOwn(req):
 		return client.ErrRefused
 	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
@@ -174,11 +180,11 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 }
 
 // listsError returns the error of lists that a backend shows only to users.
-func listsError(backend string, isShared bool) error {
+func listsError(isShared bool) error {
 	if isShared {
 		return &Error{"it shows its lists only to users, and no user with a token has called the gateway yet", nil}
 	}
-	return &Error{withKeys(backend, "it shows its lists only to users, and lists of each user are not supported yet; if all users see the same, write \"lists: shared\"", []string{"lists"}), nil}
+	return &Error{"it shows its lists only to users, for each its own", nil}
 }
 
 // isOwn reports whether a request is one of the gateway itself.

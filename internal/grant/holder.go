@@ -48,7 +48,7 @@ func (s *Source) evictLocked() {
 // token returns the grant of a principal with a token that may be sent, and its serial. It
 // renews the token if that is due.
 func (s *Source) token(ctx context.Context, principal string) (*vault.Grant, uint64, error) {
-	if s.isLookDue(principal) {
+	if s.isLookDue(principal, lookInterval) {
 		if err := s.look(ctx, principal); err != nil {
 			return nil, 0, err
 		}
@@ -144,16 +144,23 @@ func isDue(g *vault.Grant, now time.Time) bool {
 }
 
 // isLookDue reports whether the vault is to be read for a principal, because another process may
-// have changed its grant.
-func (s *Source) isLookDue(principal string) bool {
+// have changed its grant since the last read, which was longer ago than age.
+func (s *Source) isLookDue(principal string, age time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.holders[principal]
-	return h == nil || time.Since(h.looked) >= lookInterval || h.looking != nil && h.grant == nil
+	return h == nil || time.Since(h.looked) >= age || h.looking != nil && h.grant == nil
 }
 
 // look reads the grant of a principal from the vault, or waits for a read in progress.
 func (s *Source) look(ctx context.Context, principal string) error {
+	return s.lookIn(ctx, principal, s.cfg.Vault.Grants)
+}
+
+// readGrants reads the grants of an owner from the vault.
+type readGrants func(ctx context.Context, owner vault.Owner, backend string) ([]*vault.Grant, error)
+
+func (s *Source) lookIn(ctx context.Context, principal string, read readGrants) error {
 	s.mu.Lock()
 	h := s.holderLocked(principal)
 	if r := h.looking; r != nil {
@@ -170,7 +177,7 @@ func (s *Source) look(ctx context.Context, principal string) error {
 	version := h.version
 	s.mu.Unlock()
 
-	g, err := s.read(principal)
+	g, err := s.read(principal, read)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(r.done)
@@ -196,8 +203,8 @@ func (s *Source) look(ctx context.Context, principal string) error {
 
 // read returns the grant of a principal that is in use, or nil: of those that this backend can
 // use as it is configured, the one with the latest sign-in.
-func (s *Source) read(principal string) (*vault.Grant, error) {
-	grants, err := s.cfg.Vault.Grants(s.ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+func (s *Source) read(principal string, read readGrants) (*vault.Grant, error) {
+	grants, err := read(s.ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Crede
 	principal, isUser := j.sender(req)
 	switch {
 	case !isUser && r.Status == http.StatusUnauthorized:
-		return listsError(j.cfg.Backend, j.cfg.SharedLists)
+		return listsError(j.cfg.SharedLists)
 	case !isUser:
 		return client.ErrRefused
 	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:

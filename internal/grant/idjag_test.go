@@ -397,7 +397,7 @@ func TestIDJAGForTheGatewayItself(t *testing.T) {
 	if err != nil || len(sent.Header) != 0 {
 		t.Errorf("the lists are fetched with %d headers, %v", len(sent.Header), err)
 	}
-	if err := j.Refused(t.Context(), own, sent, client.Refusal{Status: 401}); err == nil || !strings.Contains(err.Error(), "lists: shared") {
+	if err := j.Refused(t.Context(), own, sent, client.Refusal{Status: 401}); err == nil || !strings.Contains(err.Error(), "for each its own") {
 		t.Errorf("refused: %v", err)
 	}
 	if err := j.Refused(t.Context(), own, sent, client.Refusal{Status: 403}); !errors.Is(err, client.ErrRefused) {

@@ -64,7 +64,7 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 		return nil, s.failure(err)
 	}
 	in := &SignIn{Authorization: a, Principal: principal, Server: d.Server, Client: reg}
-	if before, err := s.read(principal); err == nil && before != nil && before.Issuer != d.Server.Issuer {
+	if before, err := s.read(principal, s.cfg.Vault.Grants); err == nil && before != nil && before.Issuer != d.Server.Issuer {
 		in.Previous = before.Issuer
 		s.mu.Lock()
 		h := s.holderLocked(principal)

@@ -289,6 +289,48 @@ func TestOtherProcessSignsInAndOut(t *testing.T) {
 	})
 }
 
+// What a principal holds is read again when the last read is old, and for many principals at once. A
+// renewal is another token of the same sign-in.
+func TestHeld(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		other := w.source(t, nil)
+		defer other.Close()
+		held := func(principal string, age time.Duration) (grant.Held, error) {
+			return s.Held(t.Context(), principal, age)
+		}
+		_, err := held("ann", time.Second)
+		_ = wantMissing(t, err, grant.NeverSignedIn)
+		signIn(t, other, "ann")
+		time.Sleep(time.Minute)
+		_, err = held("ann", time.Hour)
+		_ = wantMissing(t, err, grant.NeverSignedIn)
+		if err := s.Look(t.Context(), []string{"ann", "bob"}); err != nil {
+			t.Fatal(err)
+		}
+		first, err := held("ann", time.Hour)
+		if err != nil || first.Serial == 0 || first.SignedIn.IsZero() {
+			t.Errorf("held %+v, error %v", first, err)
+		}
+		_, err = held("bob", time.Hour)
+		_ = wantMissing(t, err, grant.NeverSignedIn)
+		time.Sleep(59 * time.Minute)
+		if _, err := s.For(t.Context(), requestOf(t, "ann")); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := held("ann", time.Hour); err != nil || again.Serial == first.Serial || !again.SignedIn.Equal(first.SignedIn) {
+			t.Errorf("held %+v after a renewal, error %v; before it %+v", again, err, first)
+		}
+		if _, err := other.SignOut(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Look(t.Context(), []string{"ann"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = held("ann", time.Hour)
+		_ = wantMissing(t, err, grant.NeverSignedIn)
+	})
+}
+
 // A sign-in is completed although its browser has left.
 func TestBrowserLeaves(t *testing.T) {
 	t.Parallel()

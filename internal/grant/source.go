@@ -4,6 +4,7 @@
 package grant
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -257,6 +258,45 @@ func (s *Source) Check(ctx context.Context, principal string) error {
 	_, _, err := s.token(ctx, principal)
 	if missing, ok := errors.AsType[*Missing](err); ok {
 		return missing
+	}
+	return nil
+}
+
+// Held is a grant that a principal has.
+type Held struct {
+	Serial   uint64    // of the access token; each new one has another number
+	SignedIn time.Time // the sign-in that it is from
+}
+
+// Held returns the grant of a principal, or a *Missing if it has none that may be sent. Unlike
+// Check it renews nothing, and waits for no more than a read of the vault, which is made if the last
+// one was longer ago than age.
+func (s *Source) Held(ctx context.Context, principal string, age time.Duration) (Held, error) {
+	if s.isLookDue(principal, age) {
+		if err := s.look(ctx, principal); err != nil {
+			return Held{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holderLocked(principal)
+	if err := s.withheldLocked(h, time.Now()); err != nil {
+		return Held{}, err
+	}
+	return Held{h.serial, h.grant.SignedIn}, nil
+}
+
+// Look reads the grants of many principals from the vault, with one list of it. Those that cannot be
+// read stay as they are.
+func (s *Source) Look(ctx context.Context, principals []string) error {
+	all, err := s.cfg.Vault.Listing(ctx)
+	if err != nil {
+		return err
+	}
+	for _, principal := range principals {
+		if err := cmp.Or(ctx.Err(), s.lookIn(ctx, principal, all.Grants)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

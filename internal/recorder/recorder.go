@@ -41,6 +41,7 @@ const (
 // Call is the record of one call.
 type Call struct {
 	ID       mcp.CallID
+	Parent   mcp.CallID // the call that has made it, or 0
 	Received time.Time
 	Ended    time.Duration // when its result or error was known, after Received; as are all times below
 
@@ -121,6 +122,7 @@ func word[T any](words []T, n uint8) (none T) {
 // collector nothing.
 type record struct {
 	id       mcp.CallID
+	parent   mcp.CallID
 	received int64 // Unix nanoseconds
 
 	ended, delivered, waiting time.Duration
@@ -257,7 +259,7 @@ func (r *Recorder) numbered(n uint64) (Call, bool) {
 }
 
 func (d *record) set(c *Call) {
-	d.id, d.received = c.ID, c.Received.UnixNano()
+	d.id, d.parent, d.received = c.ID, c.Parent, c.Received.UnixNano()
 	d.ended, d.delivered, d.waiting = c.Ended, c.Delivered, c.Waiting
 	d.start, d.install, d.handshake = microsOf(c.Start), microsOf(c.Install), microsOf(c.Handshake)
 	d.stages = c.Stages
@@ -287,7 +289,7 @@ func take(from []byte, n uint8) (text string, rest []byte) { return string(from[
 
 func (d *record) call() Call {
 	c := Call{
-		ID: d.id, Received: time.Unix(0, d.received), Ended: d.ended, Delivered: d.delivered,
+		ID: d.id, Parent: d.parent, Received: time.Unix(0, d.received), Ended: d.ended, Delivered: d.delivered,
 		Start: d.start.duration(), Install: d.install.duration(), Handshake: d.handshake.duration(), Waiting: d.waiting, Stages: d.stages,
 		Code: d.code, RequestBytes: d.requestBytes, ResponseBytes: d.responseBytes,
 		Asks: int(d.asks), Attempts: int(d.attempts),

@@ -115,7 +115,7 @@ type Desk struct {
 	byOwner map[owner]*pending
 	byState map[string]*pending
 
-	receivers map[string]*receiver // by redirect URI
+	receivers   map[string]*receiver    // by redirect URI
 	identifying map[string]*identifying // by state
 }
 

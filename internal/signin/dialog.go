@@ -128,12 +128,16 @@ func (h *Handler) wayFor(req *mcp.Request) way {
 	switch {
 	case req.TakesInputRequired:
 		return byInput
+	case isModern(req):
+		return byAsking // the request is within a call, which asks
 	case req.Client.Version == mcp.V20251125:
 		return byAsking
 	default:
 		return byText // URLs came with 2025-11-25
 	}
 }
+
+func isModern(req *mcp.Request) bool { return req.Client.Version.Era() == mcp.EraModern }
 
 // mayAsk reports whether a user can be asked during requests of a method, in all revisions.
 func mayAsk(method string) bool {
@@ -199,10 +203,15 @@ func (h *Handler) resume(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 }
 
-// ask asks a client of 2025-11-25, on the stream of the call. The request goes on when the user
-// has signed in.
+// ask asks a client of 2025-11-25 on the stream of the call, and one of 2026-07-28 by its Caller. The
+// request goes on when the user has signed in. In 2026-07-28 an elicitation has neither an id nor
+// an end that the client is notified of, and a user that takes long is asked again.
 func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, p *pending) (res *mcp.Result, err error, goesOn bool) {
-	ask, err := elicitation(p.backend, p.url, p.id)
+	id, most := p.id, DefaultWait
+	if isModern(req) {
+		id, most = "", DefaultModernWait
+	}
+	ask, err := elicitation(p.backend, p.url, id)
 	if err != nil {
 		return nil, err, false
 	}
@@ -210,22 +219,30 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx), false
+	case (err != nil || answer == nil) && isModern(req):
+		res, err = h.answer(req, p, textOf(p))
+		return res, err, false
 	case err != nil || answer == nil: // it was not delivered, or not answered
 		return nil, h.required(req, p, ask), false
 	case question.Action(answer.Bytes()) != "accept":
 		res, err = h.declined(ctx, req, p)
 		return res, err, false
 	}
-	switch h.wait(ctx, req, caller, p, DefaultWait) {
+	switch h.wait(ctx, req, caller, p, most) {
 	case done:
-		_ = caller.Notify(ctx, completion(p)) // a convenience: an error changes nothing
+		if !isModern(req) {
+			_ = caller.Notify(ctx, completion(p)) // a convenience: an error changes nothing
+		}
 		return nil, nil, true
 	case refused:
 		res, err = h.answer(req, p, refusedText(p))
 		return res, err, false
 	default:
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx), false
+		case isModern(req):
+			return nil, nil, true
 		}
 	}
 	return nil, h.required(req, p, ask), false
@@ -303,16 +320,15 @@ func refusedText(p *pending) string {
 
 // answer ends a request with a text: a result of a tool, which a model can read, or an error.
 func (h *Handler) answer(req *mcp.Request, p *pending, text string) (*mcp.Result, error) {
-	isModern := req.Client.Version.Era() == mcp.EraModern
 	if req.Method == "tools/call" {
 		raw := jsonscan.AppendString([]byte(`{"content":[{"type":"text","text":`), text)
 		raw = append(raw, `}],"isError":true`...)
-		if isModern {
+		if isModern(req) {
 			raw = append(raw, `,"resultType":"complete"`...)
 		}
 		return mcp.NewResult(append(raw, '}'))
 	}
-	if isModern && mayAsk(req.Method) {
+	if isModern(req) && mayAsk(req.Method) {
 		ask, err := elicitation("", "", "")
 		if err != nil {
 			return nil, err

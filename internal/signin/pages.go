@@ -396,8 +396,8 @@ func (d *Desk) principalOf(r *http.Request, id string) (principal string, ok boo
 	return "", false
 }
 
-// ownCookies returns the cookies that pages set with a name. With a public URL the name says whether another host may
-// have set one; without, the pages are at an address of this machine.
+// ownCookies returns the cookies that pages set with a name. With a public URL their prefix excludes those of other
+// hosts; without, the pages are at an address of this machine.
 func (d *Desk) ownCookies(r *http.Request, name string) []*http.Cookie {
 	if d.cfg.PublicURL != "" {
 		return r.CookiesNamed(cookieName(d.cfg.PublicURL, name))

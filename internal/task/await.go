@@ -162,6 +162,7 @@ func (w *wait) serve(ctx context.Context, method string, inputs []byte) (*mcp.Re
 		return nil, err
 	}
 	req.Client, req.Principal, req.Scope, req.LogLevel = w.like.Client, w.like.Principal, w.like.Scope, w.like.LogLevel
+	req.Identity, req.Profile = w.like.Identity, w.like.Profile
 	res, err := w.handler.Serve(ctx, req, w.caller)
 	if err == nil && res == nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "%s returned no result", method)

@@ -173,10 +173,12 @@ func TestAwaitEnds(t *testing.T) {
 func TestAwaitSender(t *testing.T) {
 	like := &mcp.Request{
 		Method: "tools/call", Client: &mcp.Peer{}, Principal: "ann", Scope: new(mcp.Scope), LogLevel: mcp.LogError,
+		Identity: &mcp.Identity{Principal: "ann"}, Profile: "coding",
 		TakesInputRequired: true, ParamHeaders: map[string][]string{"Mcp-Param-A": {"1"}},
 	}
 	h := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		if req.Client != like.Client || req.Principal != "ann" || req.Scope != like.Scope || req.LogLevel != mcp.LogError {
+		if req.Client != like.Client || req.Principal != "ann" || req.Scope != like.Scope || req.LogLevel != mcp.LogError ||
+			req.Identity != like.Identity || req.Profile != like.Profile {
 			t.Errorf("the sender of the request is %+v", req)
 		}
 		if req.TakesInputRequired || req.ParamHeaders != nil {

@@ -52,5 +52,5 @@ func (t *IDToken) decode(plain []byte) error {
 // IDTokens returns the ID tokens of a principal, of all issuers and clients. Those that do not
 // open are left out.
 func (v *Vault) IDTokens(ctx context.Context, principal string) ([]*IDToken, error) {
-	return find[*IDToken](ctx, v, (&IDToken{Principal: principal}).identity())
+	return find[*IDToken](ctx, v, (&IDToken{Principal: principal}).identity(), v.store.Names)
 }

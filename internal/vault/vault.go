@@ -52,6 +52,9 @@ type key struct {
 	box  *seal.Box
 }
 
+// keyIDSize is the length of the id of a key in bytes, before it is hexadecimal.
+const keyIDSize = 8
+
 // MinKey is the minimal length of a key in bytes.
 const MinKey = seal.MinKey
 
@@ -84,7 +87,7 @@ func newKey(secret []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	id, err := hkdf.Key(sha256.New, secret, nil, "signalbox vault id 1", 8)
+	id, err := hkdf.Key(sha256.New, secret, nil, "signalbox vault id 1", keyIDSize)
 	if err != nil {
 		return key{}, err
 	}
@@ -191,25 +194,61 @@ func (v *Vault) Bind(ctx context.Context, backend, client, issuer string) (strin
 // Grants returns the grants of one owner for one backend, of all issuers and clients. Those
 // that do not open are left out.
 func (v *Vault) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
-	return find[*Grant](ctx, v, grantGroup(owner, backend))
+	return find[*Grant](ctx, v, grantGroup(owner, backend), v.store.Names)
+}
+
+// Listing is the names of all records of a Vault at one moment: with it, the grants of many owners
+// are found without another list of the store. Its methods may be called concurrently.
+type Listing struct {
+	v     *Vault
+	names []string // sorted
+}
+
+// Listing returns the names of the records now.
+func (v *Vault) Listing(ctx context.Context) (*Listing, error) {
+	names, err := v.store.Names(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return &Listing{v, names}, nil
+}
+
+// Grants is Vault.Grants of the records that were there when the Listing was made. They are read
+// now.
+func (l *Listing) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
+	return find[*Grant](ctx, l.v, grantGroup(owner, backend), l.with)
+}
+
+// with returns the names with a prefix.
+func (l *Listing) with(_ context.Context, prefix string) ([]string, error) {
+	first, _ := slices.BinarySearch(l.names, prefix)
+	var found []string
+	for _, name := range l.names[first:] {
+		if !strings.HasPrefix(name, prefix) {
+			break
+		}
+		found = append(found, name)
+	}
+	return found, nil
 }
 
 // Registrations returns the clients that are registered with an issuer. Those that do not
 // open are left out.
 func (v *Vault) Registrations(ctx context.Context, issuer string) ([]*Registration, error) {
-	return find[*Registration](ctx, v, (&Registration{Issuer: issuer}).identity())
+	return find[*Registration](ctx, v, (&Registration{Issuer: issuer}).identity(), v.store.Names)
 }
 
-func find[R Record](ctx context.Context, v *Vault, group identity) ([]R, error) {
+func find[R Record](ctx context.Context, v *Vault, group identity, names func(ctx context.Context, prefix string) ([]string, error)) ([]R, error) {
 	var found []R
 	seen := make(map[string]bool) // a record may be there with two keys for a moment
 	for i := range v.keys {
-		names, err := v.store.Names(ctx, v.keys[i].prefix(group))
+		matching, err := names(ctx, v.keys[i].prefix(group))
 		if err != nil {
 			return nil, err
 		}
-		slices.Sort(names)
-		for _, name := range names {
+		slices.Sort(matching)
+		for _, name := range matching {
 			record, err := v.open(ctx, name)
 			if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) || errors.Is(err, errOtherKey) {
 				continue
@@ -280,26 +319,6 @@ func (v *Vault) List(ctx context.Context) (*Contents, error) {
 	slices.SortFunc(c.Bindings, func(a, b *Binding) int { return byKey(a, b) })
 	slices.SortFunc(c.IDTokens, func(a, b *IDToken) int { return byKey(a, b) })
 	return c, nil
-}
-
-// Orphans returns the records of the vault that would not open with other keys. A change to
-// those keys signs their owners out.
-func (v *Vault) Orphans(ctx context.Context, keys [][]byte) ([]Record, error) {
-	other, err := New(v.store, keys, v.log)
-	if err != nil {
-		return nil, err
-	}
-	c, err := other.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var orphans []Record
-	for _, u := range c.Unopened {
-		if r, err := v.open(ctx, u.Name); err == nil {
-			orphans = append(orphans, r)
-		}
-	}
-	return orphans, nil
 }
 
 // A Lock is a record that no other Lock has, in any process. Its methods must not be called

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,43 @@ func mustSave(t *testing.T, v *Vault, r Record) {
 	t.Helper()
 	if err := v.Save(t.Context(), r); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A list of the names finds the grants of each owner, also after a change of keys, and reads what they
+// are by then.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "credentials")
+	v, _ := newVault(t, folder, "a")
+	for i := range 20 {
+		mustSave(t, v, &Grant{GrantKey: GrantKey{Owner: Owner{Principal: fmt.Sprint(i)}, Backend: "b"}, AccessToken: mcp.NewToken(fmt.Sprint("old", i))})
+	}
+	v, _ = newVault(t, folder, "b", "a")
+	all, err := v.Listing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Grant{GrantKey: GrantKey{Owner: Owner{Principal: "7"}, Backend: "b"}}
+	if err := v.Load(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 21 {
+		want := []string{fmt.Sprint("old", i)}
+		if i == 7 || i == 20 {
+			want = nil
+		}
+		found, err := all.Grants(t.Context(), Owner{Principal: fmt.Sprint(i)}, "b")
+		var got []string
+		for _, g := range found {
+			got = append(got, g.AccessToken.Reveal())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("owner %d: %q, error %v, want %q", i, got, err, want)
+		}
 	}
 }
 
@@ -388,13 +426,26 @@ func TestKeys(t *testing.T) {
 	if found, err := both.Grants(t.Context(), moved.Owner, moved.Backend); err != nil || len(found) != 1 || found[0].Generation != moved.Generation {
 		t.Errorf("found %v, %v", found, err)
 	}
-	orphans, err := both.Orphans(t.Context(), [][]byte{secretOf("b")})
-	if err != nil || len(orphans) != 1 || orphans[0].(*Grant).Principal != "corp:bob" {
-		t.Errorf("without the old key: %v, %v", orphans, err)
+	orphans := func(letters string) *Orphans {
+		t.Helper()
+		o := Options{Folder: path, KeyFile: filepath.Join(t.TempDir(), "credentials.key")}
+		for _, letter := range letters {
+			o.Keys = append(o.Keys, secretOf(string(letter)))
+		}
+		found, err := FindOrphans(t.Context(), o)
+		if err != nil {
+			t.Error(err)
+		}
+		return found
 	}
-	orphans, err = both.Orphans(t.Context(), [][]byte{secretOf("c"), secretOf("a"), secretOf("b")})
-	if err != nil || len(orphans) != 0 {
-		t.Errorf("with both: %v, %v", orphans, err)
+	newID, oldID := both.keys[0].id, both.keys[1].id
+	for letters, want := range map[string]map[string]int{"b": {oldID: 1}, "a": {newID: 1}, "c": {oldID: 1, newID: 1}, "": {oldID: 1, newID: 1}} {
+		if o := orphans(letters); o == nil || !maps.Equal(o.Sealed, want) {
+			t.Errorf("with the keys %q: %+v, want %v", letters, o, want)
+		}
+	}
+	if o := orphans("cab"); o != nil {
+		t.Errorf("with both: %+v", o)
 	}
 
 	alone, log := newVault(t, path, "b")

@@ -44,7 +44,7 @@ type Set struct {
 // the payload as a whole: parts of the payload, and the header, are those of other tokens
 // as well.
 //
-// A secret that is shorter than 16 bytes fails the test, because it could not be told from
+// A secret that is shorter than 16 bytes fails the test, because it could not be distinguished from
 // other text.
 func (s *Set) Add(t testing.TB, name, secret string) {
 	t.Helper()

@@ -122,12 +122,12 @@ func (w *Watch) Writer(where string) io.Writer {
 	})
 }
 
-// Sent returns the connection, of which all that is written to it is scanned.
+// Sent returns a connection that writes to c, and scans all that is written to it.
 func (w *Watch) Sent(where string, c *memnet.Conn) *Conn {
 	return &Conn{Conn: c, to: w.Writer(where)}
 }
 
-// Conn is a connection of which the written bytes are scanned.
+// Conn is a connection that scans what is written to it.
 type Conn struct {
 	*memnet.Conn
 

@@ -251,8 +251,8 @@ func (p programs) serve(t *testing.T, secrets *canary.Set, at, keys string, back
 		for _, leak := range slices.Concat(secrets.Scan("output", output.String()), files, record) {
 			t.Error(leak)
 		}
-		if !strings.Contains(output.String(), "level=INFO") {
-			t.Error("the gateway has logged nothing")
+		if !strings.Contains(output.String(), "listening on ") {
+			t.Error("the output of the gateway is not here")
 		}
 	})
 	return foreign.StartTo(t, output, "env", "XDG_STATE_HOME="+state, p.gateway, "serve", "--config", config, "--listen", at).URL

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/identity/provider"
 )
 
-const webSecret = "pages-secret-0123456789" //nolint:gosec // of a test
+const webSecret = "pages-secret-0123456789"
 
 // pages is the client of the pages of a gateway at an address.
 func pages(at string) provider.Client {

@@ -44,6 +44,8 @@ type backend struct {
 	lastScope    *mcp.Scope // of the last call
 	locked       bool       // it refuses calls without the token of a user
 
+	own map[string]map[string][]json.RawMessage // the lists of users, by kind; it refuses all without the token of one
+
 	wire *wire // the transcript has its exact bytes; nil if a server of ours speaks for it
 }
 
@@ -87,8 +89,9 @@ func (b *backend) do(args []string) bool {
 	switch verb := args[0]; verb {
 	case "tools", "prompts", "resources", "resourceTemplates":
 		// backend a> tools ["x", {"name":"y", ...}]; a string is an item with only that
-		// name. backend a> tools t*1500 makes as many.
-		return b.offer(verb, args[1])
+		// name. backend a> tools t*1500 makes as many. backend a> tools ["x"] ann is for one
+		// user; it then lists for users only.
+		return b.offer(verb, args[1], strings.Join(args[2:], ""))
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
 	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first declares that it has tasks
@@ -138,7 +141,7 @@ func (b *backend) set(f func()) {
 }
 
 // offer changes a list and announces it.
-func (b *backend) offer(kind, raw string) bool {
+func (b *backend) offer(kind, raw, user string) bool {
 	items, err := readItems(kind, raw)
 	if err != nil {
 		return false
@@ -147,17 +150,27 @@ func (b *backend) offer(kind, raw string) bool {
 	if method == "" {
 		method = "resources"
 	}
-	for _, listener := range b.change(kind, items) {
+	for _, listener := range b.change(kind, user, items) {
 		listener.ch <- notice{method: "notifications/" + method + "/list_changed"}
 	}
 	return true
 }
 
-func (b *backend) change(kind string, items []json.RawMessage) []*watcher {
+func (b *backend) change(kind, user string, items []json.RawMessage) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lists[kind] = items
-	return slices.Collect(maps.Keys(b.listens))
+	if user == "" {
+		b.lists[kind] = items
+		return slices.Collect(maps.Keys(b.listens))
+	}
+	if b.own == nil {
+		b.own = make(map[string]map[string][]json.RawMessage)
+	}
+	if b.own[user] == nil {
+		b.own[user] = make(map[string][]json.RawMessage)
+	}
+	b.own[user][kind] = items
+	return slices.DeleteFunc(slices.Collect(maps.Keys(b.listens)), func(l *watcher) bool { return l.user != user })
 }
 
 func readItems(kind, raw string) ([]json.RawMessage, error) {
@@ -286,6 +299,9 @@ func (b *backend) list(req *mcp.Request) (*mcp.Result, error) {
 	}[req.Method]
 	b.mu.Lock()
 	items, size := b.lists[kind], b.page
+	if b.own != nil {
+		items = b.own[req.Principal][kind]
+	}
 	b.mu.Unlock()
 	cursor, _ := req.Params.Text(mcp.FieldCursor)
 	from, _ := strconv.Atoi(cursor)

@@ -39,7 +39,7 @@ func (w *world) authorized(h http.HandlerFunc) http.Handler {
 // tokenOf matches a token as transcripts have it.
 var tokenOf = regexp.MustCompile(`value-of-\w+`)
 
-// longToken returns the token itself, which can be told from other text.
+// longToken returns the token itself, which differs from all other text.
 func longToken(short string) string { return short + "-canary-5e0b27c9d8146fa3" }
 
 // withTokens replaces the tokens in a line of a transcript by those that are sent.

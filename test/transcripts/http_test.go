@@ -49,6 +49,9 @@ func (h *httpWire) newRequest(ctx context.Context, method string, body []byte) *
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if h.c.w.isPrincipal(h.c.name) {
+		r.Header.Set("Authorization", h.c.w.withTokens("Bearer value-of-"+strings.ToUpper(h.c.name)))
+	}
 	if h.session != "" {
 		r.Header.Set("Mcp-Session-Id", h.session)
 	}

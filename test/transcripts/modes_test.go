@@ -100,15 +100,19 @@ func (p pair) cell() string { return p.in.version.Era().String() + "/" + p.out.e
 //	cells: legacy/legacy, legacy/modern, modern/modern - ...
 //
 // Alternatives are separated by commas; all words of one of them must apply.
+//
+// A line "profile: search - ..." names the profile that its clients use.
 type restrictions struct {
 	inbound, backend, cells [][]string
+
+	profile string
 }
 
 func readRestrictions(prose string) (restrictions, error) {
 	var r restrictions
 	for line := range strings.Lines(prose) {
 		key, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok || !slices.Contains([]string{"inbound", "backend", "cells"}, key) {
+		if !ok || !slices.Contains([]string{"inbound", "backend", "cells", "profile"}, key) {
 			continue
 		}
 		value, reason, ok := strings.Cut(rest, " - ")
@@ -120,6 +124,8 @@ func readRestrictions(prose string) (restrictions, error) {
 			r.inbound = alternatives
 		case "backend":
 			r.backend = alternatives
+		case "profile":
+			r.profile = strings.TrimSpace(value)
 		default:
 			r.cells = alternatives
 		}

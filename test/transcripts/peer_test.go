@@ -41,7 +41,7 @@ func (b *backend) start() {
 }
 
 func (b *backend) newPeer(life *instance) *peer {
-	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}}), net: memnet.Listen()}
+	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}, Authenticate: userOf}), net: memnet.Listen()}
 	if kind := b.w.pair.out.transport; kind == "http" || kind == "sse" {
 		p.http = &http.Server{Handler: b.lockable(b.front(p.server)), ErrorLog: log.New(io.Discard, "", 0)}
 		p.connect(func() { _ = p.net.Close() }, func() { _ = p.http.Serve(p.net) })

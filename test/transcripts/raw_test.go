@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -55,7 +56,7 @@ func (s *stdioWire) resume(*exchange) bool { return false }
 // servePipe makes the gateway serve a pipe and passes its lines to take.
 func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	near, far := memnet.Pipe(1 << 20)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(signalbox.WithProfile(context.Background(), w.d.modes.profile))
 	var tasks sync.WaitGroup
 	tasks.Go(func() { // ends with the pipe or the gateway
 		_ = w.gateway.ServeStdio(ctx, far, far)

@@ -5,13 +5,17 @@ package transcripts_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -27,7 +31,12 @@ const (
 // lockable returns the HTTP handler of a backend that may be locked.
 func (b *backend) lockable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !b.isLocked() {
+		user, _ := userOf(r)
+		switch locked, own := b.isLocked(); {
+		case own && user == nil:
+			refuse(w)
+			return
+		case !locked:
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -37,18 +46,42 @@ func (b *backend) lockable(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if isCall(body) && r.Header.Get("Authorization") != "Bearer "+grantedToken {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.WriteHeader(http.StatusUnauthorized)
+			refuse(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (b *backend) isLocked() bool {
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// isLocked reports whether the backend refuses calls, and all requests, without the token of a user.
+func (b *backend) isLocked() (calls, all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.locked
+	return b.locked, b.own != nil
+}
+
+// userOf returns the user of the token of a request, or nil for one without, or with that of the
+// only user.
+func userOf(r *http.Request) (*mcp.Identity, error) {
+	if user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+grantedToken+"-"); ok {
+		return &mcp.Identity{Principal: user}, nil
+	}
+	return nil, nil //nolint:nilnil // as documented
+}
+
+// isPrincipal reports whether the gateway knows a token of a client of that name.
+func (w *world) isPrincipal(name string) bool {
+	for _, c := range w.d.configs {
+		if slices.ContainsFunc(c.Auth.Tokens, func(t config.Token) bool { return t.Principal == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 var callMethods = regexp.MustCompile(`"method":"(tools/call|prompts/get|resources/read)"`)
@@ -66,13 +99,28 @@ func (w *world) openVault() *vault.Opened {
 	return v
 }
 
-// grant signs the user in at a backend.
-func (w *world) grant(backend string) {
-	url := "http://" + backend + "/mcp"
+// grant signs the user in at a backend, or a principal if that is not "".
+func (w *world) grant(backend, principal string) {
+	url, token := "http://"+backend+"/mcp", grantedToken
+	if principal != "" {
+		token += "-" + principal
+	}
 	err := w.openVault().Save(w.t.Context(), &vault.Grant{
-		GrantKey: vault.GrantKey{Backend: backend, Issuer: "https://as.example", Resource: url, Client: "c"}, URL: url,
-		AccessToken: mcp.NewToken(grantedToken), TokenType: "Bearer", Expires: time.Now().Add(time.Hour), SignedIn: time.Now(),
+		GrantKey: vault.GrantKey{Owner: vault.Owner{Principal: principal}, Backend: backend, Issuer: "https://as.example", Resource: url, Client: "c"}, URL: url,
+		AccessToken: mcp.NewToken(token), TokenType: "Bearer", Expires: time.Now().Add(time.Hour), SignedIn: time.Now(),
 	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ungrant signs a principal out at a backend.
+func (w *world) ungrant(backend, principal string) {
+	v := w.openVault()
+	grants, err := v.Grants(w.t.Context(), vault.Owner{Principal: principal}, backend)
+	for _, g := range grants {
+		err = errors.Join(err, v.Delete(w.t.Context(), g))
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

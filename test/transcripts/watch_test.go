@@ -166,6 +166,7 @@ type watcher struct {
 	ch    chan notice
 	uris  []string // the agreed ones
 	tasks []string // likewise
+	user  string   // of the sender
 }
 
 // notice is one notification.
@@ -198,7 +199,7 @@ func (b *backend) agree(life *instance, req *mcp.Request) *watcher {
 		TaskIDs []string `json:"taskIds"`
 	}
 	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has checked it
-	listener := &watcher{ch: make(chan notice, 64)}
+	listener := &watcher{ch: make(chan notice, 64), user: req.Principal}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, uri := range want.URIs {

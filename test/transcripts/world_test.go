@@ -109,6 +109,7 @@ func (w *world) start() {
 	w.gateway = g
 	operations, sse := g.Operations(), g.SSE()
 	srv := &http.Server{Protocols: memnet.AnyHTTP(), Handler: w.authorized(func(rw http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(signalbox.WithProfile(r.Context(), w.d.modes.profile))
 		switch r.URL.Path {
 		case endpointPath:
 			g.ServeHTTP(rw, r)
@@ -267,8 +268,10 @@ func (w *world) doGateway(args []string) bool {
 		w.log.show(unquoted(args[1]), args[2:])
 	case "logged": // gateway> logged "request refused"; how many there were
 		w.show(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
-	case "grant": // gateway> grant a; the user signs in at backend a with another program
-		w.grant(args[1])
+	case "grant": // gateway> grant a; the user signs in at backend a with another program. gateway> grant a ann is about the principal
+		w.grant(args[1], strings.Join(args[2:], ""))
+	case "ungrant": // gateway> ungrant a ann; the principal signs out with another program
+		w.ungrant(args[1], args[2])
 	case "shutdown": // gateway> shutdown 30s; prints "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {

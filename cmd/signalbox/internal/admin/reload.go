@@ -6,7 +6,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ func askReload(ctx context.Context, e *command.Env, flag string) error {
 	defer done()
 	asked, failed := 0, 0
 	for _, socket := range control.Sockets(folder) {
-		answer, err := askSocket(ctx, socket)
+		answer, err := control.Reload(ctx, socket)
 		if control.IsGone(err) {
 			continue
 		}
@@ -82,20 +81,4 @@ func printReload(e *command.Env, file string, a *control.ReloadResult, err error
 		text = fmt.Sprintf("%s: reloaded by process %d, %s\n", file, a.Process, output.Plural(a.Backends, "backend"))
 	}
 	return e.PrintText(e.Stdout, text)
-}
-
-func askSocket(ctx context.Context, socket string) (*control.ReloadResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, control.Timeout)
-	defer cancel()
-	transport := control.Transport(socket)
-	defer transport.CloseIdleConnections()
-	resp, err := control.RoundTrip(ctx, transport, http.MethodPost, control.URL(control.ReloadPath), nil)
-	if err != nil {
-		return nil, err
-	}
-	a := new(control.ReloadResult)
-	if err := control.Decode(resp.Body, a); err != nil || resp.Code != http.StatusOK {
-		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.Code)
-	}
-	return a, nil
 }

@@ -58,7 +58,8 @@ func NewSignInServer(h mcp.Handler) *SignInServer {
 		r.URL.Path = "/mcp"
 		s.mcp.ServeHTTP(w, r)
 	})
-	s.Server = httptest.NewServer(m)
+	s.Server = httptest.NewUnstartedServer(m)
+	s.Start()
 	return s
 }
 

@@ -39,6 +39,7 @@ import (
 type connectFlags struct {
 	config  string
 	profile string // of the gateway; empty means everything
+	view    string // full, search, or "": as fits the client and the number of tools
 	project bool
 	replace bool
 	move    bool
@@ -65,7 +66,9 @@ requires a token, or with --stdio, it starts 'signalbox attach' instead. An entr
 somebody has changed is not touched without --replace.
 
 With --profile the client gets only what that profile of the gateway offers. To change it,
-connect again with another profile, or without one.
+connect again with another profile, or without one. Without one, a client that does not search
+tools itself gets the profile "search" while the running gateway offers many tools: 30, or
+more tokens than "search.above". --view full lists all, --view search none.
 
 The other servers of the client stay. With --move, those that the configuration has, too,
 are disabled in the client's file, or removed if the client cannot disable a server.
@@ -86,6 +89,7 @@ are disabled in the client's file, or removed if the client cannot disable a ser
 	}
 	source.Flag(cmd, &f.config)
 	profiles.Flag(cmd, &f.profile, "connect the client to this `PROFILE` of the gateway")
+	command.AddWord(cmd, &f.view, "view", "", "what the client lists: all tools (full), or find_tool and call_tool (search) as `VIEW`")
 	cmd.Flags().BoolVar(&f.project, "project", false, "use the client's file of the project in the working directory")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace an entry that somebody has changed")
 	cmd.Flags().BoolVar(&f.move, "move", false, "disable or remove the client's servers that the configuration has")
@@ -125,6 +129,7 @@ type connection struct {
 	client  clients.Client
 	config  string // its path
 	profile string // that the client is to use, or ""
+	chosen  string // why it is the search profile although no flag names that
 	cfg     *config.Config
 	gateway clientfile.Gateway
 	why     string // the client starts a program although it could use the URL
@@ -164,7 +169,7 @@ func connect(ctx context.Context, e *command.Env, f connectFlags, id string) err
 	if bytes.Equal(after.Text, before.Text) {
 		return e.PrintText(e.Stdout, fmt.Sprintf("%s is connected already: %s\n", c.client.Name, e.Tilde(c.path)))
 	}
-	if err := e.PrintText(e.Stdout, clientDiff(e.Tilde(c.path), before, after)); err != nil || f.dryRun {
+	if err := e.PrintText(e.Stdout, clientDiff(e.Tilde(c.path), before, after)+c.chosen); err != nil || f.dryRun {
 		return err
 	}
 	question := fmt.Sprintf("Write %s?", e.Tilde(c.path))
@@ -193,6 +198,9 @@ func newConnection(ctx context.Context, e *command.Env, f connectFlags, id strin
 	if err != nil {
 		return nil, err
 	}
+	if err := checkView(&f); err != nil {
+		return nil, err
+	}
 	src := source.Find(e, f.config)
 	if !src.HasFile() {
 		return nil, command.Usagef("%s; 'signalbox import' makes a file, or name one with --config", source.NothingFound(e))
@@ -210,7 +218,7 @@ func newConnection(ctx context.Context, e *command.Env, f connectFlags, id strin
 	if err := profiles.Check(c.cfg, f.profile); err != nil {
 		return nil, err
 	}
-	if err := gatewayFor(ctx, e, c, f.stdio); err != nil {
+	if err := gatewayFor(ctx, e, c, &f); err != nil {
 		return nil, err
 	}
 	return c, findClientFile(e, c)
@@ -239,7 +247,7 @@ func loadWithout(e *command.Env, src source.Source) (*config.Config, error) {
 }
 
 // gatewayFor decides how the client reaches the gateway.
-func gatewayFor(ctx context.Context, e *command.Env, c *connection, stdio bool) error {
+func gatewayFor(ctx context.Context, e *command.Env, c *connection, f *connectFlags) error {
 	effective := c.cfg.Effective()
 	host, port, err := net.SplitHostPort(effective.Listen)
 	if err != nil {
@@ -249,8 +257,9 @@ func gatewayFor(ctx context.Context, e *command.Env, c *connection, stdio bool) 
 	defer control.CloseIdle(gateways)
 	running := slices.IndexFunc(gateways, func(g control.Gateway) bool { return g.URL != "" })
 	c.running = running >= 0
+	c.chooseView(ctx, f.view, gateways)
 	switch {
-	case stdio:
+	case f.stdio:
 	case !clientfile.SpeaksHTTP(c.client):
 		c.why = c.client.Name + " can only start programs"
 		if !c.client.Transports.Source.IsKnown() {

@@ -81,3 +81,20 @@ func refusalText(process int, status *signalbox.Status) string {
 	}
 	return text.String()
 }
+
+// Reload makes the gateway of a socket reload its configuration, because its operator asks for it.
+func Reload(ctx context.Context, socket string) (*ReloadResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	transport := Transport(socket)
+	defer transport.CloseIdleConnections()
+	resp, err := RoundTrip(ctx, transport, http.MethodPost, URL(ReloadPath), nil)
+	if err != nil {
+		return nil, err
+	}
+	a := new(ReloadResult)
+	if err := Decode(resp.Body, a); err != nil || resp.Code != http.StatusOK {
+		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.Code)
+	}
+	return a, nil
+}

@@ -24,6 +24,7 @@ const (
 	ToolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	CallsPath   = "/admin/v1/calls"   // GET: the latest calls; followed by /ID, one of them
 	WhyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
+	PinsPath    = "/admin/v1/pins"    // GET: a signalbox.Definitions
 	ReloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a ReloadResult
 	StdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if Info.Joinable
 	LogPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones

@@ -139,6 +139,19 @@ func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]str
 	return backends, err
 }
 
+// DefinitionsAt returns what the servers of the gateway of a socket offer, compared with its lock file.
+func DefinitionsAt(ctx context.Context, socket *http.Transport) (*signalbox.Definitions, error) {
+	resp, err := Get(ctx, socket, URL(PinsPath), nil)
+	if err != nil {
+		return nil, ExplainDial(err)
+	}
+	if resp.Code != http.StatusOK {
+		return nil, fmt.Errorf("the running gateway responded with HTTP status %d; it may be an earlier version of Signalbox (use --alone)", resp.Code)
+	}
+	all := new(signalbox.Definitions)
+	return all, Decode(resp.Body, all)
+}
+
 // IsGone reports whether an error means that no process listens on a socket any more.
 func IsGone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
@@ -158,8 +171,23 @@ func IsUp(b *signalbox.BackendStatus) bool {
 	return b.State == "live" || b.State == "idle" || b.State == "kept"
 }
 
+// UserLists describes the lists that the users of a backend have.
+func UserLists(u *signalbox.UserListsStatus) string {
+	text := fmt.Sprintf("%s, %s", output.Plural(u.Users, "user"), output.Plural(u.Lists, "different list"))
+	if u.Stale > 0 {
+		text += fmt.Sprintf(", %d with lists from before it was lost", u.Stale)
+	}
+	if u.Down > 0 {
+		text += fmt.Sprintf(", %d without, as it cannot be reached", u.Down)
+	}
+	return text
+}
+
 // ItemCounts describes the lists of a backend.
 func ItemCounts(b *signalbox.BackendStatus) string {
+	if b.Users != nil {
+		return "lists for each user: " + UserLists(b.Users)
+	}
 	var counts []string
 	for _, c := range []struct {
 		n    int

@@ -260,7 +260,7 @@ func Show(ctx context.Context, e *command.Env, t *target.Target, name string, as
 		if err != nil {
 			return fmt.Errorf("read the status of the gateway: %w", err)
 		}
-		c.Profiles = ProfileCosts(s.Profiles)
+		c.Profiles = ProfileCosts(s.Profiles, s.Backends)
 	}
 	switch {
 	case asJSON:

@@ -29,8 +29,9 @@ func tell(ctx context.Context, e *command.Env, file, server string) {
 	defer control.CloseIdle(found)
 	for _, gateway := range found {
 		b := retry(ctx, gateway.Socket, server)
-		// A gateway looks for grants of other processes once a second.
-		for b != nil && b.Code == code.AuthSignIn && pause(ctx, retryInterval) {
+		// A gateway looks for grants of other processes once a second. Lists of users come when a
+		// client of the user does.
+		for b != nil && b.Code == code.AuthSignIn && b.Users == nil && pause(ctx, retryInterval) {
 			b = retry(ctx, gateway.Socket, server)
 		}
 		if b != nil && control.IsUp(b) {

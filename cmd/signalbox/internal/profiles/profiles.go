@@ -53,6 +53,9 @@ func Check(cfg *config.Config, name string) error {
 	for i := range cfg.Profiles {
 		names[i] = cfg.Profiles[i].Name
 	}
+	if name == config.SearchProfile {
+		return nil
+	}
 	return unknownProfile(name, names)
 }
 
@@ -87,8 +90,9 @@ func Narrow(s *signalbox.Status, name string) error {
 	for i := range s.Profiles {
 		names[i] = s.Profiles[i].Name
 	}
-	if err := unknownProfile(name, names); err != nil {
-		return err
+	if !slices.Contains(names, name) {
+		others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == config.SearchProfile })
+		return unknownProfile(name, others)
 	}
 	only := s.Profiles[slices.Index(names, name)]
 	var others []string // the beginnings of problems of other backends and profiles

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -40,6 +41,12 @@ func (s *service) reloadChange(ctx context.Context) {
 		}
 		if file := cmp.Or(cfg.SecretsFile(), s.running.SecretsFile()); file != "" {
 			exposed = append(exposed, s.exposure.Of(file)...)
+		}
+		// The digests of texts leave out what pins.ignore has, so that the folder counts, too.
+		for _, path := range []string{config.LockFile(s.source.Path), config.PinsFolder(s.source.Path)} {
+			if _, err := os.Lstat(path); err == nil {
+				exposed = append(exposed, s.exposure.Of(path)...)
+			}
 		}
 		return s.gateway.ReloadChange(ctx, cfg, exposed)
 	}) // the log and the status have the error

@@ -21,19 +21,20 @@ import (
 const settleTime = 100 * time.Millisecond
 
 // watcher notices when the content of a configuration file changes, or that of the file with
-// its secrets. A nil watcher notices nothing.
+// its secrets or of its lock file. A nil watcher notices nothing.
 //
 // It watches the folder and not the files, because editors and orchestrators replace the
 // file, or a link to a folder. Any event of the folder can thus mean a change, and the
 // file's content decides.
 type watcher struct {
-	path    string
-	secrets string
+	files   [watchedFiles]string // the configuration is the first
 	fs      *fsnotify.Watcher
 	changes chan struct{} // capacity 1
 	done    chan struct{} // closed when run has returned
-	last    [2][sha256.Size]byte
+	last    [watchedFiles][sha256.Size]byte
 }
+
+const watchedFiles = 3
 
 // watch starts watching a configuration file. It returns a nil watcher for an empty path.
 func watch(path string) (*watcher, error) {
@@ -45,9 +46,9 @@ func watch(path string) (*watcher, error) {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
 	// The folders of a link and of the file that it refers to: both may be replaced.
-	secrets := config.SecretsFile(path)
+	files := [watchedFiles]string{path, config.SecretsFile(path), config.LockFile(path)}
 	dirs := []string{filepath.Dir(path)}
-	for _, name := range []string{path, secrets} {
+	for _, name := range files {
 		if target, err := filepath.EvalSymlinks(name); err == nil && !slices.Contains(dirs, filepath.Dir(target)) {
 			dirs = append(dirs, filepath.Dir(target))
 		}
@@ -58,7 +59,7 @@ func watch(path string) (*watcher, error) {
 			return nil, fmt.Errorf("watch %s: %w", dir, err)
 		}
 	}
-	w := &watcher{path: path, secrets: secrets, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &watcher{files: files, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
 	w.last = w.digest()
 	go w.run() // ends when close has closed fs; close waits for it
 	return w, nil
@@ -123,15 +124,15 @@ func (w *watcher) close() {
 // digest identifies the content of the files. The modification time would not do: its
 // resolution is that of the file system, and two writes may be closer. A file that cannot be
 // read has a digest of its own.
-func (w *watcher) digest() (both [2][sha256.Size]byte) {
-	for i, path := range []string{w.path, w.secrets} {
-		// A pipe may have the name of the file with secrets, and is not to be opened.
+func (w *watcher) digest() (all [watchedFiles][sha256.Size]byte) {
+	for i, path := range w.files {
+		// A pipe may have the name of another file than the configuration, and is not to be opened.
 		if info, err := os.Stat(path); i > 0 && (err != nil || !info.Mode().IsRegular()) {
 			continue
 		}
 		if data, err := os.ReadFile(path); err == nil {
-			both[i] = sha256.Sum256(data)
+			all[i] = sha256.Sum256(data)
 		}
 	}
-	return both
+	return all
 }

@@ -60,6 +60,12 @@ func TestWatchNoticesWhatAFileHolds(t *testing.T) {
 	if !next(t, w) {
 		t.Error("a file that took its place did not differ")
 	}
+	for _, text := range []string{"server a b c", "server a b c\n", ""} {
+		commandtest.Write(t, filepath.Join(dir, "signalbox.lock"), text)
+		if !next(t, w) {
+			t.Errorf("it did not differ with the lock file %q", text)
+		}
+	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

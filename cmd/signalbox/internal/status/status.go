@@ -277,7 +277,7 @@ func statusText(place string, s *control.Status, f *statusFlags) []byte {
 	b.WriteByte('\n')
 	writeBackends(&b, s)
 	writeProcesses(&b, s)
-	if costs := cost.ProfileLine(cost.ProfileCosts(s.Profiles)); costs != "" {
+	if costs := cost.ProfileLine(cost.ProfileCosts(s.Profiles, s.Backends)); costs != "" {
 		b.WriteString(output.VisibleLine(costs) + "\n")
 	}
 	// Always printed: a problem is the usual reason to look.
@@ -312,8 +312,12 @@ func writeBackends(b *bytes.Buffer, s *control.Status) {
 	}
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
-		if u := &s.Backends[i]; u.Reason != "" {
+		u := &s.Backends[i]
+		if u.Reason != "" {
 			fmt.Fprintf(b, "%s is %s: %s%s\n", output.VisibleLine(u.Name), output.VisibleLine(u.State), output.VisibleLine(u.Reason), output.CodeSuffix(u.Code))
+		}
+		if u.Users != nil {
+			fmt.Fprintf(b, "%s has lists for each user that is signed in: %s\n", output.VisibleLine(u.Name), control.UserLists(u.Users))
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 )
 
@@ -148,5 +150,16 @@ func TestAgo(t *testing.T) {
 	}
 	if got := output.Ago(now, time.Time{}); got != "never" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The lists of users are described by their numbers.
+func TestStatusOfUserLists(t *testing.T) {
+	t.Parallel()
+	s := &control.Status{}
+	s.Backends = []signalbox.BackendStatus{{Name: "crm", State: "live", Users: &signalbox.UserListsStatus{Users: 4, Lists: 2, Stale: 1, Down: 1}}}
+	const want = "crm has lists for each user that is signed in: 4 users, 2 different lists, 1 with lists from before it was lost, 1 without, as it cannot be reached\n"
+	if got := string(statusText("at x", s, &statusFlags{})); !strings.Contains(got, want) {
+		t.Errorf("status:\n%s", got)
 	}
 }

@@ -59,6 +59,7 @@ func joined(socket *http.Transport, profile string, logger *slog.Logger) *Target
 		ToolBackends: func(ctx context.Context) (map[string]string, error) {
 			return control.ToolBackendsAt(ctx, socket)
 		},
+		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) { return control.DefinitionsAt(ctx, socket) },
 		Calls: func(ctx context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
 			return control.CallsAt(ctx, socket, f)
 		},

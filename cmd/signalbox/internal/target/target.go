@@ -78,6 +78,9 @@ type Target struct {
 	// ToolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	ToolBackends func(context.Context) (map[string]string, error)
 
+	// Definitions returns what servers offer, compared with the lock file; nil for a server.
+	Definitions func(context.Context) (*signalbox.Definitions, error)
+
 	// Calls returns the latest calls of a gateway; nil for a server.
 	Calls func(context.Context, signalbox.CallFilter) ([]signalbox.CallRecord, error)
 
@@ -155,6 +158,7 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 			return &s, nil
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
+		Definitions:  func(context.Context) (*signalbox.Definitions, error) { return gw.Definitions(), nil },
 		Calls: func(_ context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
 			return gw.Calls(f).Calls, nil
 		},

@@ -156,6 +156,13 @@ func explainCall(c *signalbox.CallRecord, p runner.Package) []byte {
 		}
 		b.WriteString(line + "\n")
 	}
+	if c.Parent != "" {
+		fmt.Fprintf(&b, "  made by call %s\n", c.Parent)
+	}
+	for i := range c.Inner {
+		inner := &c.Inner[i]
+		fmt.Fprintf(&b, "  made call %s: %s   %s\n", inner.ID, output.VisibleLine(strings.TrimSpace(inner.Method+" "+inner.Name)), ending(inner))
+	}
 	return b.Bytes()
 }
 
@@ -252,6 +259,8 @@ func stageRows(c *signalbox.CallRecord, p runner.Package) []stageRow {
 		switch {
 		case c.LastByte != nil: // the time is a part of the next row
 			continue
+		case len(c.Inner) > 0:
+			step("calls", c.Millis, askNote(c))
 		case c.Resolved == nil, c.Backend == "":
 		case c.Attempts == 0: // a backend in the gateway's own process
 			step("serve", c.Millis, askNote(c))

@@ -84,6 +84,22 @@ tools/call echo   c > demo   ok, 2.0 ms
   serve         2.0  ms  |############################
   deliver       0.00 ms  |
 `},
+		"calls within calls": {signalbox.CallRecord{
+			Method: "tools/call", Name: "call_tool", Client: "c", Outcome: "ok", Millis: 4, Parent: "7k3m9-00001",
+			Admitted: new(0.0), Resolved: new(0.0), Delivered: new(4.0),
+			Inner: []signalbox.CallRecord{
+				{ID: "7k3m9-00003", Method: "tools/call", Name: "wiki__a\x1b", Outcome: "ok", Millis: 2},
+				{ID: "7k3m9-00004", Method: "tools/call", Name: "wiki__b", Outcome: "failed", Code: 1003, Delivery: "unknown", Millis: 1},
+			},
+		}, `
+tools/call call_tool   c   ok, 4.0 ms
+  resolve       0.00 ms  |
+  calls         4.0  ms  |############################
+  deliver       0.00 ms  |
+  made by call 7k3m9-00001
+  made call 7k3m9-00003: tools/call wiki__a\x1b   ok, 2.0 ms
+  made call 7k3m9-00004: tools/call wiki__b   failed 1003, 1.0 ms; it may have been executed
+`},
 		"sending is not timed": {signalbox.CallRecord{
 			Method: "tools/call", Name: "echo", Client: "c", Backend: "b", Outcome: "ok", Millis: 2, Attempts: 1,
 			Admitted: new(0.0), Resolved: new(0.0), Leased: new(1.0), LastByte: new(2.0),

@@ -229,6 +229,9 @@ func explanationText(x *signalbox.Explanation, now time.Time) []byte {
 		if it.Fix != "" {
 			line += "  fix: " + output.VisibleLine(it.Fix) + "\n"
 		}
+		for _, c := range it.Changes {
+			line += output.VisibleLine(fmt.Sprintf("  changed at %s: %q is now %q", c.Path, c.Old, c.New)) + "\n"
+		}
 		// All items of a conflict have the same text.
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
@@ -311,6 +314,9 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 			b.WriteString(": " + withCode(u.Reason, u.Code))
 		}
 		b.WriteString(".")
+	}
+	for _, text := range x.Unlisted {
+		b.WriteString(" " + strings.ToUpper(text[:1]) + text[1:] + ".")
 	}
 	for _, text := range x.Incomplete {
 		b.WriteString(" A list is incomplete: " + text + ".")

@@ -1,0 +1,198 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pins
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Server is what a server was, and the version that it gave, when it was approved. Nothing follows from a change.
+type Server struct{ Name, Version string }
+
+// Lock is the content of a lock file: what a person has approved. A nil Lock is that of no file. It must not be changed
+// while it is used.
+type Lock struct {
+	servers map[string]Server
+	pins    map[Key]Digest
+}
+
+// NewLock returns a Lock in which nothing is approved.
+func NewLock() *Lock { return &Lock{servers: make(map[string]Server), pins: make(map[Key]Digest)} }
+
+// Clone returns a copy that may be changed. The copy of nil is that of NewLock.
+func (l *Lock) Clone() *Lock {
+	if l == nil {
+		return NewLock()
+	}
+	return &Lock{maps.Clone(l.servers), maps.Clone(l.pins)}
+}
+
+// Approve sets the digest of a definition.
+func (l *Lock) Approve(key Key, d Digest) { l.pins[key] = d }
+
+// SetServer sets what a server is.
+func (l *Lock) SetServer(name string, is Server) { l.servers[name] = is }
+
+// Remove removes the definitions for which gone returns true, and the servers without any that are not in known.
+func (l *Lock) Remove(gone func(Key) bool) {
+	maps.DeleteFunc(l.pins, func(k Key, _ Digest) bool { return gone(k) })
+}
+
+// RemoveServer removes a server and all that was approved of it.
+func (l *Lock) RemoveServer(name string) {
+	delete(l.servers, name)
+	l.Remove(func(k Key) bool { return k.Server == name })
+}
+
+// Digest returns what is approved for a key.
+func (l *Lock) Digest(key Key) (Digest, bool) {
+	if l == nil {
+		return Digest{}, false
+	}
+	d, ok := l.pins[key]
+	return d, ok
+}
+
+// Keys returns the keys in the order of the file.
+func (l *Lock) Keys() []Key {
+	if l == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(l.pins), compare)
+}
+
+// Servers returns the servers that the lock is about.
+func (l *Lock) Servers() []string {
+	if l == nil {
+		return nil
+	}
+	all := maps.Clone(l.servers)
+	for k := range l.pins {
+		if _, ok := all[k.Server]; !ok {
+			all[k.Server] = Server{}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func compare(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// head is the beginning of a lock file.
+const head = "# What the servers offered when it was approved. signalbox approve changes this file.\n"
+
+// Format returns the text of a lock file: a line for each server and for each definition, in a fixed order, so that
+// a difference of two files shows what has changed.
+func (l *Lock) Format() []byte {
+	var b bytes.Buffer
+	b.WriteString(head)
+	for _, name := range l.Servers() {
+		is := l.servers[name]
+		fmt.Fprintf(&b, "\nserver %s %s %s\n", quote(name), quote(is.Name), quote(is.Version))
+		for _, k := range l.Keys() {
+			if k.Server == name {
+				fmt.Fprintf(&b, "%s %s %s\n", k.Kind, quote(k.Name), l.pins[k])
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// quote returns a word as it is, and any other text in quotes.
+func quote(s string) string {
+	isPlain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:/@{}*?=&+,", r)
+	}
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !isPlain(r) }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// SyntaxError is the error of a lock file that cannot be understood.
+type SyntaxError struct {
+	Line    int // counted from 1
+	Message string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Message) }
+
+// Parse reads a lock file. The error is a *SyntaxError: nothing of a damaged file is used.
+func Parse(text []byte) (*Lock, error) {
+	l := NewLock()
+	server, inServer := "", false
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		words, ok := fields(line)
+		var wrong string
+		switch {
+		case !ok:
+			wrong = "it has a word that is not closed"
+		case words[0] == "server" && len(words) == 4:
+			server, inServer = words[1], true
+			if _, twice := l.servers[server]; twice {
+				wrong = fmt.Sprintf("the server %q is in it twice", server)
+			}
+			l.servers[server] = Server{words[2], words[3]}
+		case !inServer:
+			wrong = "the first line must be about a server"
+		case len(words) != 3 || !slices.Contains([]Kind{Tool, Prompt, Template, Instructions}, Kind(words[0])):
+			wrong = "a line is a kind, a name and a digest: tool NAME sha256:..."
+		default:
+			key := Key{server, Kind(words[0]), words[1]}
+			d, ok := ParseDigest(words[2])
+			_, twice := l.pins[key]
+			switch {
+			case !ok:
+				wrong = "the digest is not sha256: and 64 hexadecimal digits"
+			case twice:
+				wrong = key.String() + " is in it twice"
+			}
+			l.pins[key] = d
+		}
+		if wrong != "" {
+			return nil, &SyntaxError{number, wrong}
+		}
+	}
+	return l, nil
+}
+
+// fields splits a line into words, some of them in quotes.
+func fields(line string) (words []string, ok bool) {
+	for line = strings.TrimLeft(line, " \t"); line != ""; line = strings.TrimLeft(line, " \t") {
+		word := line
+		if i := strings.IndexAny(line, " \t"); line[0] != '"' && i >= 0 {
+			word = line[:i]
+		}
+		if line[0] == '"' {
+			quoted, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				return nil, false
+			}
+			text, err := strconv.Unquote(quoted)
+			if err != nil {
+				return nil, false
+			}
+			words, line = append(words, text), line[len(quoted):]
+			if line != "" && line[0] != ' ' && line[0] != '\t' {
+				return nil, false
+			}
+			continue
+		}
+		words, line = append(words, word), line[len(word):]
+	}
+	return words, len(words) > 0
+}

@@ -1,0 +1,276 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
+)
+
+// This file applies internal/pins to the lists of backends, before the catalog is built from them: what is
+// held is in no list, no search and no call, since none of them has it.
+
+// pinsInUse are the approved definitions of a configuration. Nil judges nothing.
+type pinsInUse struct {
+	cfg     *config.Config
+	policy  pins.Policy
+	digests *pins.Digester
+
+	mu    sync.Mutex
+	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
+}
+
+func newPinsInUse(cfg *config.Config) *pinsInUse {
+	return &pinsInUse{cfg: cfg, policy: cfg.Pins.Policy(), digests: pins.NewDigester(cfg.Pins.Ignore), texts: make(map[pins.Digest][]byte)}
+}
+
+// text returns the text of an approved definition. It is read when it is needed first.
+func (p *pinsInUse) text(d pins.Digest) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, ok := p.texts[d]
+	if !ok {
+		text, _ = p.cfg.ApprovedText(d)
+		p.texts[d] = text
+	}
+	return text, text != nil
+}
+
+// pinKinds are the kinds of items that are pinned. A resource is not: its name and its description are data
+// of the server, like its content.
+//
+//nolint:gochecknoglobals // never changed
+var pinKinds = map[catalog.Kind]pins.Kind{catalog.Tools: pins.Tool, catalog.Prompts: pins.Prompt, catalog.Templates: pins.Template}
+
+// pinKey returns the key of an item as its backend lists it, if it is pinned.
+func pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
+	kind, ok := pinKinds[k]
+	if !ok {
+		return pins.Key{}, false
+	}
+	member := "name"
+	if k == catalog.Templates {
+		member = "uriTemplate"
+	}
+	for name, value := range jsonscan.Members(item) {
+		if name == member {
+			own, ok := jsonscan.DecodeText(value)
+			return pins.Key{Server: backend, Kind: kind, Name: own}, ok
+		}
+	}
+	return pins.Key{}, false // the catalog leaves it out
+}
+
+// judge returns the verdict about a definition.
+func (p *pinsInUse) judge(key pins.Key, definition json.RawMessage) pins.Verdict {
+	return p.cfg.Lock().Judge(key, definition, p.digests, p.text, p.policy)
+}
+
+// judgeItem is the Options.Pin of the catalog.
+func (p *pinsInUse) judgeItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
+	if p == nil {
+		return catalog.Pin{Item: item}
+	}
+	key, ok := pinKey(backend, k, item)
+	if !ok {
+		return catalog.Pin{Item: item}
+	}
+	v := p.judge(key, item)
+	pin := catalog.Pin{Item: v.Use, Held: v.Held()}
+	if pin.Held {
+		pin.Item = item
+	}
+	pin.Problem, pin.Code = pinProblem(&v, backend)
+	return pin
+}
+
+// pinProblem describes a verdict, or returns "" for a definition that is offered without a remark. It quotes nothing of
+// the definition.
+func pinProblem(v *pins.Verdict, server string) (problem, problemCode string) {
+	cure := fmt.Sprintf(": look at it with signalbox approve %s", server)
+	switch {
+	case v.State == pins.Frozen:
+		return "its text has changed since it was approved, and the approved definition is offered" + cure, code.ItemFrozen
+	case v.Sign != "" && v.Held():
+		return fmt.Sprintf("it has a character that people do not see (%s)", v.Sign) + cure, code.ItemHiddenText
+	case v.State == pins.Changed && v.Held():
+		return "its definition has changed since it was approved" + cure, code.ItemHeld
+	case v.State == pins.Changed:
+		return "it is offered, and its definition has changed since it was approved" + cure, code.ItemHeld
+	case v.State == pins.New && v.Held():
+		return "it is not approved yet" + cure, code.ItemHeld
+	default:
+		return "", ""
+	}
+}
+
+// instructions returns the instructions of a backend that are offered: none if they are held.
+func (p *pinsInUse) instructions(backend, text string) string {
+	if p == nil || text == "" {
+		return text
+	}
+	v := p.judge(pins.Key{Server: backend, Kind: pins.Instructions}, jsonscan.AppendString(nil, text))
+	use, _ := jsonscan.DecodeText(v.Use)
+	return use
+}
+
+// isOwn reports whether what a backend lists is of this program and not of a server.
+func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil || b.needsGate(o) }
+
+// Definition is what a server offers to models, as the server gives it.
+type Definition struct {
+	Server string `json:"server"`
+	Kind   string `json:"kind"`   // tool, prompt, template or instructions
+	Name   string `json:"name"`   // its own name; "" for instructions
+	Listed string `json:"listed"` // the definition, as JSON text
+
+	State    string `json:"state"`              // unpinned, approved, new, changed or frozen
+	Held     bool   `json:"held"`               // neither listed nor called
+	Sign     string `json:"sign,omitempty"`     // a character that people do not see, such as U+200B
+	Approved string `json:"approved,omitempty"` // the approved definition, if it is another one and its text is there
+}
+
+// DefinedServer is a server of Definitions.
+type DefinedServer struct {
+	Name    string `json:"name"`
+	Is      string `json:"is"`      // as the server names itself
+	Version string `json:"version"` // of it
+	Known   bool   `json:"known"`   // all its definitions are here
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Definitions are what all servers offer to models, compared with the lock file.
+type Definitions struct {
+	Servers []DefinedServer `json:"servers"`
+	Items   []Definition    `json:"items"`
+}
+
+// Definitions returns the definitions of the current lists, in the order of the configuration, also those that rules
+// leave out. It does not wait for backends.
+func (g *Gateway) Definitions() *Definitions {
+	v := g.view.Load()
+	all := &Definitions{Servers: []DefinedServer{}, Items: []Definition{}}
+	seen := make(map[pins.Key]bool)
+	for i, b := range v.backends {
+		o := v.offered[i]
+		if b.isOwn(o) {
+			continue
+		}
+		in := b.input(o)
+		s := DefinedServer{Name: b.Name(), Known: o.Known(), Reason: o.Reason}
+		s.Is, s.Version = infoName(o.Server.Info), infoVersion(o.Server.Info)
+		if in.Instructions != "" {
+			all.add(v.pins, pins.Key{Server: b.Name(), Kind: pins.Instructions}, jsonscan.AppendString(nil, in.Instructions))
+		}
+		for k := range catalog.NumKinds {
+			if problem := in.Lists[k].Problem; problem != "" {
+				s.Known, s.Reason = false, problem
+			}
+			for _, item := range in.Lists[k].Items {
+				if key, ok := pinKey(b.Name(), k, item); ok && !seen[key] { // the first one counts, as in the catalog
+					seen[key] = true
+					all.add(v.pins, key, item)
+				}
+			}
+		}
+		all.Servers = append(all.Servers, s)
+	}
+	return all
+}
+
+// add adds one definition.
+func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
+	v := p.judge(key, listed)
+	it := Definition{Server: key.Server, Kind: string(key.Kind), Name: key.Name, Listed: string(listed), State: string(v.State), Held: v.Held(), Sign: v.Sign}
+	if digest, ok := p.cfg.Lock().Digest(key); ok && v.State != pins.Approved {
+		text, _ := p.text(digest)
+		it.Approved = string(text)
+	}
+	d.Items = append(d.Items, it)
+}
+
+// infoVersion returns the version in the description that a peer gives of itself.
+func infoVersion(info []byte) string { return infoMember(info, "version") }
+
+// infoName returns the name in it.
+func infoName(info []byte) string { return infoMember(info, "name") }
+
+func infoMember(info []byte, member string) string {
+	for name, value := range jsonscan.Members(info) {
+		if name == member {
+			text, _ := jsonscan.DecodeText(value)
+			return text
+		}
+	}
+	return ""
+}
+
+// noteChangedDefinitions logs the definitions that differ from those of the lists before, of servers
+// that are not in the lock file: for the others the catalog has problems.
+func (g *Gateway) noteChangedDefinitions(v *view, before, after *backend.Offer, name string) {
+	if before == after || !before.Known() || !after.Known() || v.pins == nil || slices.Contains(v.cfg.Lock().Servers(), name) {
+		return
+	}
+	for k := range pinKinds {
+		old, next := before.Lists[k].Items, after.Lists[k].Items
+		if len(old) > 0 && len(next) > 0 && &old[0] == &next[0] {
+			continue // nothing was fetched
+		}
+		known := make(map[pins.Key]json.RawMessage, len(old))
+		for _, item := range old {
+			if key, ok := pinKey(name, k, item); ok {
+				known[key] = item
+			}
+		}
+		for _, item := range next {
+			key, ok := pinKey(name, k, item)
+			if was := known[key]; ok && was != nil && v.pins.digests.Of(was) != v.pins.digests.Of(item) {
+				g.changedDefinitions.add(key, was, item)
+				g.log.Warn("definition changed", slog.String("backend", name), slog.String("kind", string(key.Kind)), slog.String("name", key.Name),
+					slog.String("cure", "signalbox why shows the difference; with signalbox lock such a change waits for your approval"))
+			}
+		}
+	}
+}
+
+// maxChangedDefinitions bounds the changes that are kept.
+const maxChangedDefinitions = 200
+
+// changedDefinitions are the latest changes of definitions, for signalbox why. The zero value is ready for use.
+type changedDefinitions struct {
+	mu    sync.Mutex
+	byKey map[pins.Key][]pins.Difference
+	order []pins.Key
+}
+
+func (c *changedDefinitions) add(key pins.Key, before, after []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byKey == nil {
+		c.byKey = make(map[pins.Key][]pins.Difference)
+	}
+	if _, ok := c.byKey[key]; !ok {
+		if c.order = append(c.order, key); len(c.order) > maxChangedDefinitions {
+			delete(c.byKey, c.order[0])
+			c.order = c.order[1:]
+		}
+	}
+	c.byKey[key] = pins.Diff(before, after)
+}
+
+func (c *changedDefinitions) of(key pins.Key) []pins.Difference {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byKey[key]
+}
