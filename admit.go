@@ -24,6 +24,7 @@ const (
 	policyDenied server.EventKind = "policy_denied"  // an item that is listed, refused for this call
 	policyDryRun server.EventKind = "policy_dry_run" // would be refused without dryRun
 	policyFailed server.EventKind = "policy_failed"  // a rule has no value
+	policyAsked  server.EventKind = "policy_confirm" // the user was asked about a call
 	stepUp       server.EventKind = "step_up"        // scopes are missing
 )
 
@@ -34,6 +35,7 @@ type admitted struct {
 
 	entry *catalog.Entry
 	why   verdict
+	asks  bool // the user has to agree first
 }
 
 // policyRefusal is the answer of a request that is not admitted: a result or an error.
@@ -65,7 +67,11 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
 		f.policy.allowed[d.Rule].Inc()
-		return admitted{f.view, f.entry, why}, nil
+		return admitted{f.view, f.entry, why, false}, nil
+	}
+	if d.Effect == policy.Confirm && !f.policy.dryRun {
+		g.metrics.Decisions(d.Rule, why.decision).Inc()
+		return admitted{f.view, f.entry, why, mayAskBefore(req.Method)}, nil
 	}
 	kind := policyDenied
 	switch {
@@ -78,7 +84,7 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	g.notePolicy(ctx, req, kind, f.entry, why)
 	switch {
 	case f.policy.dryRun:
-		return admitted{f.view, f.entry, why}, nil
+		return admitted{f.view, f.entry, why, false}, nil
 	case d.Effect == policy.Needs:
 		return admitted{}, &policyRefusal{err: g.needsScopes(req, f.entry, &d), why: why}
 	}
@@ -126,8 +132,8 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 		return f.decideURI(of, req, "")
 	}
 	d := f.decideURI(of, req, f.entry.Name)
-	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect == policy.Allowed {
-		return f.decideURI(of, req, plain)
+	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect.IsAllowed() {
+		return d.And(f.decideURI(of, req, plain))
 	}
 	return d
 }
@@ -167,7 +173,7 @@ func (v *view) mayFollow(of viewer, uri string) bool {
 	if f.entry == nil {
 		return false
 	}
-	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect == policy.Allowed
+	return f.decide(of, &mcp.Request{Method: "subscriptions/listen"}).Effect.IsAllowed()
 }
 
 // argumentsOf returns the arguments of a call as rules see them, or nil.

@@ -28,7 +28,7 @@ import (
 // (2026-07-28, server/tools). It retains no more of the request, which may be large, than
 // the record contains.
 func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why verdict) {
-	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, As: why.as}
+	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, Answer: why.answer, As: why.as}
 	c := audit.Call{
 		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
@@ -158,7 +158,7 @@ func eventKinds() []server.EventKind {
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignProfile, server.ForeignSession,
 		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
 		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy,
-		policyDenied, policyDryRun, policyFailed, stepUp,
+		policyDenied, policyDryRun, policyFailed, policyAsked, stepUp,
 	}
 }
 
@@ -169,7 +169,7 @@ func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
 		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask,
-		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy, policyDenied, policyDryRun, stepUp:
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy, policyDenied, policyDryRun, policyAsked, stepUp:
 		return true
 	default:
 		return false

@@ -27,6 +27,7 @@ const (
 type verdict struct {
 	decision string // of the policy
 	rule     string // that has decided
+	answer   string // of the user that was asked about the call
 	as       string // the owner of the credentials that the backend got: user or gateway
 }
 
@@ -47,7 +48,7 @@ func (g *Gateway) noteIdentityEvent(ctx context.Context, e *identityEvent) {
 	g.metrics.Event(ctx, string(e.kind))
 	entry := audit.Entry{
 		Event: string(e.kind), Remote: e.remote, Session: e.session, Via: viaOf(e.identity),
-		Decision: e.decision, Rule: e.rule, As: e.as,
+		Decision: e.decision, Rule: e.rule, Answer: e.answer, As: e.as,
 	}
 	if e.identity != nil {
 		entry.Principal = e.identity.Principal

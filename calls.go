@@ -106,6 +106,9 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		Method: req.Method, Name: started.name, RequestBytes: int64(len(req.Params.Bytes())),
 	}
 	outcome, code, delivery := callOutcome(ctx, res, err)
+	if started.answer != "" && started.answer != answerAccept {
+		delivery = string(mcp.NotDispatched)
+	}
 	c.Outcome, c.Code, c.Delivery = string(outcome), code, mcp.Outcome(delivery)
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		c.Reason = f.Reason

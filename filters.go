@@ -170,7 +170,7 @@ func (g *Gateway) filterResult(f *resultFilter, method string, why verdict, res 
 	res, index, err := f.apply(method, res)
 	if index >= 0 {
 		now := g.filteredBy(index)
-		now.as = why.as
+		now.as, now.answer = why.as, why.answer
 		why = now
 	}
 	return why, res, err

@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/confirm"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/keptlists"
@@ -50,6 +51,7 @@ type Gateway struct {
 	taskIDs  *taskIDs
 	quotas   quota.Quotas
 	signIns  signIns
+	agreed   confirm.Agreed
 	isLocal  bool // the listener is on loopback
 
 	exchanges atomic.Bool    // whether a backend may list with the token of a user

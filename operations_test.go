@@ -325,7 +325,7 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 	}
 	want := []string{
 		"hidden_item", "foreign_task", "signin_begun", "signin_done", "signin_failed", "grant_ended", "issuer_changed",
-		"foreign_signin", "foreign_proxy", "policy_denied", "policy_dry_run", "policy_failed", "step_up",
+		"foreign_signin", "foreign_proxy", "policy_denied", "policy_dry_run", "policy_failed", "policy_confirm", "step_up",
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {

@@ -52,6 +52,8 @@ func (g *Gateway) compilePolicy(cfg *config.Config, before *view) *policyInUse {
 			used.allowed[r.Name] = g.metrics.Decisions(r.Name, policy.Allowed.String())
 		case r.Deny != "":
 			g.metrics.Decisions(r.Name, policy.Denied.String())
+		case r.Confirm != "":
+			g.metrics.Decisions(r.Name, policy.Confirm.String())
 		default:
 			g.metrics.Decisions(r.Name, policy.Needs.String())
 		}

@@ -44,7 +44,7 @@ type PolicyExplanation struct {
 	// Listed reports whether the caller sees the item.
 	Listed bool `json:"listed"`
 
-	// Outcome is allowed, denied, needs, or, for all calls, depends. Rule is the name of the
+	// Outcome is allowed, denied, needs, confirm, or, for all calls, depends. Rule is the name of the
 	// rule that decided, or "otherwise". Scopes are those that the caller lacks.
 	Outcome string   `json:"outcome"`
 	Rule    string   `json:"rule,omitempty"`
@@ -60,7 +60,7 @@ type PolicyExplanation struct {
 // PolicyRuleValue is a rule with its value for a request.
 type PolicyRuleValue struct {
 	Name    string   `json:"name"`
-	Kind    string   `json:"kind"`            // allow, deny or needs
+	Kind    string   `json:"kind"`            // allow, deny, needs or confirm
 	Matches string   `json:"matches"`         // whether the patterns match: true, false or unknown
 	Value   string   `json:"value"`           // true, false, failed or unknown
 	Error   string   `json:"error,omitempty"` // why it failed; may quote arguments and claims
@@ -95,9 +95,12 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		verdict := v.policy.List(s, item)
 		values, d := v.policy.Explain(s, item, call)
-		if plain := glob.PlainURI(uri); plain != uri && call != nil && d.Effect == policy.Allowed {
+		if plain := glob.PlainURI(uri); plain != uri && call != nil && d.Effect.IsAllowed() {
 			call.URI = plain
-			values, d = v.policy.Explain(s, item, call)
+			others, other := v.policy.Explain(s, item, call)
+			if d = d.And(other); d.Rule == other.Rule {
+				values = others
+			}
 		}
 		x := PolicyExplanation{
 			Kind: kind, Name: q.Name, Backend: e.BackendName, Listed: !verdict.Hidden(),

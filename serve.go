@@ -119,9 +119,12 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			caller = filter.caller(caller)
 		}
 	}
-	if item.isUsers() {
+	switch {
+	case item.asks || isAfterAnswer(req):
+		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
+	case item.isUsers():
 		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
-	} else {
+	default:
 		by.backend, res, err = item.forward(ctx, own, req, caller)
 	}
 	if filter != nil && err == nil {

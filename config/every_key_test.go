@@ -113,12 +113,13 @@ func special() map[string][]string {
 		"auth.browser.issuer":                 {`"x"`},
 		"auth.browser.clientKey":              nil, // must be a key
 
-		"policy.rules[].name":  {`"x"`, `"a.b_c-1"`},
-		"policy.rules[].allow": {`"true"`, `"args.x == 1"`},
-		"policy.rules[].deny":  {`"!(principal.name == 'x')"`},
-		"policy.rules[].needs": {`["x"]`, `["a:b", "c"]`},
-		"policy.rules[].when":  {`"item.kind == 'tool'"`},
-		"policy.rules[].on":    {`["*"]`, `["a__*", "file:///x*"]`},
+		"policy.rules[].name":    {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow":   {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":    {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs":   {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].confirm": {`"item.annotations.unknown"`},
+		"policy.rules[].when":    {`"item.kind == 'tool'"`},
+		"policy.rules[].on":      {`["*"]`, `["a__*", "file:///x*"]`},
 
 		"filters[].on":             {`["*"]`, `["a__*", "file:///x*"]`},
 		"filters[].in":             {`"results"`},

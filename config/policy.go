@@ -33,7 +33,7 @@ const (
 	PolicyDeny PolicyOutcome = "deny"
 )
 
-// PolicyRule is a rule of a policy. It has exactly one of Allow, Deny and Needs. Expressions are
+// PolicyRule is a rule of a policy. It has exactly one of Allow, Deny, Needs and Confirm. Expressions are
 // CEL; docs/identity.md lists the variables.
 type PolicyRule struct {
 	// Name is shown to clients that the rule refuses.
@@ -43,6 +43,8 @@ type PolicyRule struct {
 	Deny  string `json:"deny"`
 	// Needs are the scopes that a caller needs.
 	Needs []string `json:"needs"`
+	// Confirm is the expression of a rule that asks the user before the call.
+	Confirm string `json:"confirm"`
 	// When is a condition of the rule.
 	When string `json:"when"`
 	// On are patterns of the items that the rule is about, by the names that clients see, or
@@ -73,6 +75,7 @@ func policyRuleKeys() []key {
 		{"allow", text(), "", "A CEL expression. If it is true, the call is allowed, unless another rule denies it or needs more scopes."},
 		{"deny", text(), "", "A CEL expression. If it is true or fails, the call is denied, whatever the other rules are."},
 		{"needs", listOf(text()), "", "Scopes that the caller must have. A call that would be allowed with them is answered with a challenge for them."},
+		{"confirm", text(), "", "A CEL expression. If it is true or fails, a call that is allowed is sent only after the user has agreed to it."},
 		{"when", text(), "", "A CEL expression, the condition of the rule."},
 		{"on", listOf(text()), "", "The items that the rule is about: tools and prompts by the names that clients see, resources by URI. An asterisk matches any characters. Without it, the rule is about all items."},
 	}
@@ -147,7 +150,7 @@ func reportRule(c *Config, problem *policy.Error, at place, r *reader) {
 	}
 	switch problem.Field {
 	case "":
-		if r.hasOrMeant(at.key("name"), at.key("allow"), at.key("deny"), at.key("needs")) {
+		if r.hasOrMeant(at.key("name"), at.key("allow"), at.key("deny"), at.key("needs"), at.key("confirm")) {
 			return
 		}
 	case "needs", "on":
@@ -165,7 +168,7 @@ func reportRule(c *Config, problem *policy.Error, at place, r *reader) {
 		return
 	}
 	rule := &c.Policy.Rules[problem.Rule]
-	text := map[string]string{"allow": rule.Allow, "deny": rule.Deny, "when": rule.When}[problem.Field]
+	text := map[string]string{"allow": rule.Allow, "deny": rule.Deny, "confirm": rule.Confirm, "when": rule.When}[problem.Field]
 	if exact, ok := r.within(at, text, problem.Line, problem.Column); ok {
 		r.report(at.withAt(exact), "", "%q: %s", at.name, problem.Text)
 		return

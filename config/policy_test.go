@@ -45,7 +45,7 @@ func TestPolicyProblems(t *testing.T) {
 		{"escapes", "policy: {otherwise: deny, rules: [{name: a, allow: 'item.name == ''b'' && nobody'}]}\n", `x.yaml:2:52: "allow", line 1 column 21 of the expression: undeclared reference to 'nobody'`},
 		{"a block", "policy:\n  otherwise: deny\n  rules:\n    - name: a\n      allow: |\n        true &&\n          nobody.x\n", `x.yaml:8:11: "allow": undeclared reference to 'nobody'`},
 		{"a folded block", "policy:\n  otherwise: deny\n  rules:\n    - name: a\n      allow: >\n        true &&\n        nobody.x\n", `x.yaml:6:14: "allow", line 1 column 9 of the expression: undeclared reference to 'nobody'`},
-		{"two kinds", "policy: {otherwise: deny, rules: [{name: a, allow: 'true', deny: 'true'}]}\n", `x.yaml:2:35: "rules[0]": a rule has exactly one of allow, deny and needs; this one has 2`},
+		{"two kinds", "policy: {otherwise: deny, rules: [{name: a, allow: 'true', deny: 'true'}]}\n", `x.yaml:2:35: "rules[0]": a rule has exactly one of allow, deny, needs and confirm; this one has 2`},
 		{"no name", "policy: {otherwise: deny, rules: [{allow: 'true'}]}\n", `x.yaml:2:35: "rules[0]": it has no name; clients that it refuses are shown the name`},
 		{"no scope", "policy: {otherwise: deny, rules: [{name: a, needs: ['a b']}]}\n", `x.yaml:2:53: "needs[0]": "a b" is not a scope (RFC 6749, section 3.3)`},
 		{"an unknown key", "policy: {otherwise: deny, rules: [{name: a, alow: 'true'}]}\n", `x.yaml:2:45: unknown key "alow"`},

@@ -38,6 +38,7 @@ type Entry struct {
 	Via      string `json:"via,omitempty"`      // the form of the credential, such as jwt
 	Decision string `json:"decision,omitempty"` // of the policy
 	Rule     string `json:"rule,omitempty"`     // that has decided
+	Answer   string `json:"answer,omitempty"`   // of the user that the rule asks
 	As       string `json:"as,omitempty"`       // the owner of the credentials that the backend got: user or gateway
 
 	// Call is set for an entry about a call; else it is nil.

@@ -71,8 +71,9 @@ const (
 
 // The codes of calls that the policy refuses.
 const (
-	PolicyDenied = "SB_POLICY_DENIED"
-	PolicyScopes = "SB_POLICY_SCOPES"
+	PolicyDenied  = "SB_POLICY_DENIED"
+	PolicyScopes  = "SB_POLICY_SCOPES"
+	PolicyConfirm = "SB_POLICY_CONFIRM"
 )
 
 // The codes of calls that filters refuse, and of results that they cannot change.
@@ -269,6 +270,10 @@ func All() []Entry {
 			PolicyScopes, "The caller lacks scopes that the policy of the gateway needs.",
 			"The token was issued without them. The message names them, and so does the `WWW-Authenticate` header over HTTP.",
 			"A client that can do so asks its user for a token with these scopes, and tries again.", false,
+		}, {
+			PolicyConfirm, "The user has not agreed to a request about which the policy of the gateway asks.",
+			"The user declined, gave no answer in time (`limits.inputWait`), or uses a client that cannot ask.",
+			"A client with the capability `elicitation`. `signalbox policy why` shows the operator which rule asks.", false,
 		}, {
 			FilterRefused, "A filter of the gateway refuses a request by its arguments.",
 			"`refuse` of an entry of `filters`, which the message names, is true for the arguments, or has no value for them.",

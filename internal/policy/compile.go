@@ -138,8 +138,11 @@ func (c *compiler) rule(i int, from *Rule) (rule, Errors) {
 	if from.Needs != nil {
 		given, r.kind = given+1, needs
 	}
+	if from.Confirm != "" {
+		given, r.kind, expression, field = given+1, confirm, from.Confirm, "confirm"
+	}
 	if given != 1 {
-		report("", "a rule has exactly one of allow, deny and needs; this one has %d", given)
+		report("", "a rule has exactly one of allow, deny, needs and confirm; this one has %d", given)
 		return r, problems
 	}
 	if r.kind == needs && len(from.Needs) == 0 {

@@ -58,11 +58,17 @@ const (
 	Denied Effect = iota
 	Needs         // scopes that the principal lacks
 	Allowed
-	Open // in a Verdict only: it depends on the call
+	Open    // in a Verdict only: it depends on the call
+	Confirm // allowed if the user agrees
 )
 
-// String returns "denied", "needs", "allowed" or "open".
-func (e Effect) String() string { return [...]string{"denied", "needs", "allowed", "open"}[e] }
+// String returns "denied", "needs", "allowed", "open" or "confirm".
+func (e Effect) String() string {
+	return [...]string{"denied", "needs", "allowed", "open", "confirm"}[e]
+}
+
+// IsAllowed reports whether a call is allowed, at once or if the user agrees.
+func (e Effect) IsAllowed() bool { return e == Allowed || e == Confirm }
 
 // A Decision is the outcome about one call, or about all calls of an item.
 type Decision struct {
@@ -75,6 +81,14 @@ type Decision struct {
 	// Scopes are all that the rules need for the call, and Missing those of them that the
 	// principal lacks, both sorted, for the effect Needs.
 	Scopes, Missing []string
+}
+
+// And returns the decision about a call that this decision allows, and that another one is about, too.
+func (d Decision) And(other Decision) Decision {
+	if d.Effect == Confirm && other.Effect == Allowed {
+		return d
+	}
+	return other
 }
 
 // A Verdict is the decision about an item for all calls of a class of subjects. Its Effect is
@@ -214,7 +228,7 @@ func (p *Policy) Decide(s *Subject, it *Item, call *Call, known *Verdict) Decisi
 // combine returns the outcome of the rules. It is Open if some are unknown and matter.
 func (p *Policy) combine(s *Subject, values []Value) Decision {
 	var scopes, missing []string
-	grantedBy, neededBy := "", ""
+	grantedBy, neededBy, confirmedBy := "", "", ""
 	open, mayAllow := false, false
 	if p.otherwise {
 		grantedBy = Otherwise
@@ -233,6 +247,11 @@ func (p *Policy) combine(s *Subject, values []Value) Decision {
 			}
 		case r.kind == allow:
 			mayAllow = mayAllow || v == Unknown
+		case r.kind == confirm:
+			open = open || v == Unknown
+			if confirmedBy == "" && v != Unknown {
+				confirmedBy = r.name
+			}
 		case v == Unknown:
 			open = open || s.lacks(r.scopes)
 		default:
@@ -251,6 +270,8 @@ func (p *Policy) combine(s *Subject, values []Value) Decision {
 		slices.Sort(scopes)
 		slices.Sort(missing)
 		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(scopes), Missing: slices.Compact(missing)}
+	case confirmedBy != "":
+		return Decision{Effect: Confirm, Rule: confirmedBy}
 	default:
 		return Decision{Effect: Allowed, Rule: grantedBy}
 	}
@@ -287,6 +308,7 @@ func (p *Policy) evaluateSome(r *rule, in *input) Value {
 
 func (p *Policy) evaluateFrom(v Value, r *rule, in *input) (Value, error) {
 	var failed error
+	in.byHints = r.kind == confirm
 	for i := range r.terms {
 		if v == False {
 			return False, nil
@@ -384,6 +406,7 @@ type input struct {
 	raw     []byte
 	decoded bool
 	unknown reads
+	byHints bool // item.annotations has the hints; see Item.hints
 }
 
 var (
@@ -499,6 +522,9 @@ func (in *input) ResolveName(name string) (any, bool) {
 	case varURI:
 		return in.uri, true
 	case varAnnotations:
+		if in.byHints {
+			return in.item.hints(), true
+		}
 		return in.item.annotations, true
 	case varTags:
 		return in.item.tags, true

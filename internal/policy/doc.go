@@ -4,20 +4,22 @@
 // Package policy decides which callers may use and see an item, by rules in CEL
 // (https://cel.dev).
 //
-// A [Rule] allows, denies, or needs scopes. Its expression is about the principal of a
+// A [Rule] allows, denies, needs scopes, or has the user asked. Its expression is about the principal of a
 // request, the item, the arguments of the call and the request itself; see [Rule]. The
 // outcome does not depend on the order of the rules:
 //
 //  1. If a deny is true, or fails, the call is denied.
 //  2. If no allow is true and the policy does not allow otherwise, it is denied.
 //  3. If scopes are missing that a rule needs, the call needs them.
-//  4. It is allowed.
+//  4. If a confirm is true, or fails, it is allowed if the user agrees.
+//  5. It is allowed.
 //
-// So scopes are asked for only if they would help.
+// So scopes are asked for only if they would help, and the user only about what would be done.
 //
 // An expression fails if it has no value: it reads a claim or an argument that is missing,
 // compares what cannot be compared, or exceeds [CostLimit]. A deny that fails denies, an allow
-// that fails does not allow, and scopes are needed if their condition fails.
+// that fails does not allow, scopes are needed if their condition fails, and a confirm that
+// fails asks.
 //
 // # Lists
 //

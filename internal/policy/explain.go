@@ -6,7 +6,7 @@ package policy
 // RuleValue is a rule with its value for one call.
 type RuleValue struct {
 	Name string
-	Kind string // allow, deny or needs
+	Kind string // allow, deny, needs or confirm
 
 	// Matches is whether its patterns match the item.
 	Matches Value

@@ -17,7 +17,7 @@ const CostLimit = 10_000
 // MaxExpression bounds the length of an expression, in bytes.
 const MaxExpression = 4096
 
-// A Rule has exactly one of Allow, Deny and Needs.
+// A Rule has exactly one of Allow, Deny, Needs and Confirm.
 //
 // Expressions are CEL, of type bool, over these variables:
 //
@@ -29,7 +29,7 @@ const MaxExpression = 4096
 //	item.name        string: as clients see it; of a resource, its URI
 //	item.own         string: as its backend calls it
 //	item.uri         string: of a resource, or that is read through a template; else ""
-//	item.annotations map of string to any
+//	item.annotations map of string to any; in a rule with Confirm, see [Rule.Confirm]
 //	item.tags        list of string
 //	args             map of string to any: the arguments of a tool or prompt
 //	request.method   string: tools/call, prompts/get, resources/read, completion/complete,
@@ -46,6 +46,14 @@ type Rule struct {
 
 	// Needs are scopes.
 	Needs []string
+
+	// Confirm is an expression. If it is true, or fails, the user is asked before the call.
+	//
+	// In the expressions of such a rule item.annotations has all hints of a tool, and they are
+	// bools. A hint that the server does not claim is false, and so is readOnlyHint of a tool
+	// with destructiveHint. The member unknown is true for a tool that claims neither to be
+	// read-only nor whether it is destructive.
+	Confirm string
 
 	// When is a condition of the rule. "" is true.
 	When string
@@ -80,9 +88,10 @@ const (
 	allow kind = iota
 	deny
 	needs
+	confirm
 )
 
-func (k kind) String() string { return [...]string{"allow", "deny", "needs"}[k] }
+func (k kind) String() string { return [...]string{"allow", "deny", "needs", "confirm"}[k] }
 
 // rule is a compiled Rule.
 type rule struct {
@@ -140,7 +149,7 @@ const (
 // An Error is a mistake in a rule.
 type Error struct {
 	Rule  int    // the index, or -1
-	Field string // allow, deny, needs, when, on, name, or "" for the rule as a whole
+	Field string // allow, deny, needs, confirm, when, on, name, or "" for the rule as a whole
 	Index int    // of the element in a list, or -1
 
 	// Line and Column, from 1, are the place in the expression; 0 if it is all of it.

@@ -159,11 +159,13 @@ func randomRules(r *rand.Rand) []randomRule {
 			rule.when, rule.When = &n, n.text
 		}
 		n := expression(r, 2, used)
-		switch r.IntN(3) {
+		switch r.IntN(4) {
 		case 0:
 			rule.Allow, rule.expr = n.text, &n
 		case 1:
 			rule.Deny, rule.expr = n.text, &n
+		case 2:
+			rule.Confirm, rule.expr = n.text, &n
 		default:
 			rule.Needs = []string{pick(r, scopeNames)}
 			if r.IntN(3) == 0 {
@@ -220,6 +222,7 @@ func (rule *randomRule) value(w *world) tri {
 // naive is the policy as its documentation says it.
 func naive(allow bool, rules []randomRule, w *world) (policy.Effect, []string) {
 	var missing []string
+	asks := false
 	for i := range rules {
 		v := rules[i].value(w)
 		switch {
@@ -227,6 +230,8 @@ func naive(allow bool, rules []randomRule, w *world) (policy.Effect, []string) {
 			return policy.Denied, nil
 		case rules[i].Allow != "" && v == yes:
 			allow = true
+		case rules[i].Confirm != "" && v != no:
+			asks = true
 		case rules[i].Needs != nil && v != no:
 			for _, s := range rules[i].Needs {
 				if !slices.Contains(w.scopes, s) && !slices.Contains(missing, s) {
@@ -241,6 +246,8 @@ func naive(allow bool, rules []randomRule, w *world) (policy.Effect, []string) {
 		return policy.Denied, nil
 	case missing != nil:
 		return policy.Needs, missing
+	case asks:
+		return policy.Confirm, nil
 	default:
 		return policy.Allowed, nil
 	}
@@ -365,7 +372,7 @@ func TestRandomPolicies(t *testing.T) {
 			open++
 		}
 	}
-	for what, n := range map[string]int{"denied": effects[policy.Denied], "needs": effects[policy.Needs], "allowed": effects[policy.Allowed], "hidden": hidden, "open": open} {
+	for what, n := range map[string]int{"denied": effects[policy.Denied], "needs": effects[policy.Needs], "allowed": effects[policy.Allowed], "confirm": effects[policy.Confirm], "hidden": hidden, "open": open} {
 		if n < policies/20 {
 			t.Errorf("only %d of the policies and arguments were %s", n, what)
 		}

@@ -31,7 +31,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
 	{"internal/access"},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota", "internal/signin"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/quota", "internal/signin", "internal/confirm"},
 	{"internal/oidc"},
 	{"internal/grant"},
 	{"server", "client", "internal/vault"},

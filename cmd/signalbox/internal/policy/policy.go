@@ -56,10 +56,11 @@ rule that decided. It fails if one is not met.
       may: [jira__get, {call: deploy__run, args: {env: test}}]
       mayNot: [{call: deploy__run, args: {env: prod}}]
       needs: [jira__create]
+      confirm: [jira__delete]
       sees: ["jira__*", deploy__run]
 
-may are calls that are allowed, mayNot those that are not, and needs those for which the
-caller lacks scopes. A call by name only has no arguments. sees are all items that the caller
+may are calls that are allowed at once, mayNot those that are not, needs those for which the
+caller lacks scopes, and confirm those about which the user is asked. A call by name only has no arguments. sees are all items that the caller
 sees, by names or patterns. as may also have issuer, subject, via (such as jwt), era (modern
 or legacy) and client {name, version}; scopes, issuer and subject are taken from the claims
 if they are not there.`,
@@ -198,6 +199,8 @@ func outcome(x *signalbox.PolicyExplanation) string {
 		return "depends on the call"
 	case "needs":
 		return fmt.Sprintf("needs %s, by %s", strings.Join(x.Scopes, " "), x.Rule)
+	case "confirm":
+		return "allowed if the user agrees, by " + x.Rule
 	default:
 		return x.Outcome + " by " + x.Rule
 	}

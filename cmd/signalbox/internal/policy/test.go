@@ -33,7 +33,7 @@ type testCase struct {
 
 // expectedCall is a call with the outcome that is expected of it.
 type expectedCall struct {
-	want string // may, mayNot or needs
+	want string // may, mayNot, needs or confirm
 	name string
 	args []byte // nil without arguments
 	at   configfile.Position
@@ -69,7 +69,7 @@ func (r *reader) testCase(n configfile.Node) testCase {
 	r.members(n, map[string]func(configfile.Node){
 		"name": r.text(&c.name),
 		"as":   func(n configfile.Node) { c.as = r.caller(n) },
-		"may":  expect("may"), "mayNot": expect("mayNot"), "needs": expect("needs"),
+		"may":  expect("may"), "mayNot": expect("mayNot"), "needs": expect("needs"), "confirm": expect("confirm"),
 		"sees": func(n configfile.Node) {
 			c.seen = true
 			r.list(func(n configfile.Node) {
@@ -80,7 +80,7 @@ func (r *reader) testCase(n configfile.Node) testCase {
 		},
 	})
 	if len(c.calls) == 0 && !c.seen {
-		r.fail(n.At, "a case without expectations; write may, mayNot, needs or sees")
+		r.fail(n.At, "a case without expectations; write may, mayNot, needs, confirm or sees")
 	}
 	return c
 }
@@ -179,7 +179,9 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 		case "may":
 			met = x.Outcome == "allowed"
 		case "mayNot":
-			met = x.Outcome != "allowed"
+			met = x.Outcome != "allowed" && x.Outcome != "confirm"
+		case "confirm":
+			met = x.Outcome == "confirm"
 		default:
 			met = x.Outcome == "needs"
 		}
