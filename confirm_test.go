@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
-// confirmPeers are a gateway whose policy asks about destructive tools, and its server "crm".
+// confirmPeers are a gateway with a policy that asks about destructive tools, and its server "crm".
 type confirmPeers struct {
 	*gatewaytest.Gateway
 	t      *testing.T

@@ -29,7 +29,7 @@ type exchangeCredentials struct {
 	senders map[string]sender // by principal, of those with lists of their own
 }
 
-// sender is the latest identity of a principal whose token may be exchanged.
+// sender is the latest identity of a principal with a token that may be exchanged.
 type sender struct {
 	*mcp.Identity
 

@@ -392,7 +392,7 @@ func TestC12KeptLists(t *testing.T) {
 	})
 }
 
-// A server whose instructions are held offers none, and a text that is not the approved one is not used for it.
+// The instructions of a server that are held are not offered, and neither is a text that is not the approved one.
 func TestPinsWithoutTheApprovedText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(true)

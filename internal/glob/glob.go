@@ -8,7 +8,7 @@
 // themselves. There is no other syntax, unlike for path.Match, since names of tools may contain
 // it.
 //
-// A URI may be written in several ways, of which [PlainURI] returns one.
+// A URI may be written in several ways. [PlainURI] returns one of them.
 package glob
 
 import "strings"

@@ -70,7 +70,7 @@ type Server struct {
 	Cwd     string
 	URL     string
 	Headers []Pair
-	OAuth   *OAuth // nil for none, and for one of which nothing is known
+	OAuth   *OAuth // nil for none, and for one that is not known
 
 	Disabled         bool
 	Include, Exclude []string

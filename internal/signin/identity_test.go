@@ -76,7 +76,7 @@ func TestUserIsIdentified(t *testing.T) {
 	})
 }
 
-// The sealed cookie of another instance, and one that was changed, identify nobody.
+// The sealed cookie of another instance, and one that was changed, identify no user.
 func TestCookiesOfOthers(t *testing.T) {
 	withProvider(t, nil, func(t *testing.T, x *identityFixture) {
 		p, err := x.begin("corp:ann", "crm")
@@ -630,7 +630,7 @@ func TestIDTokensExpire(t *testing.T) {
 			t.Errorf("left %v", got)
 		}
 		time.Sleep(time.Hour)
-		if got := left(); got != nil { // nobody has looked for it
+		if got := left(); got != nil { // no request has looked for it
 			t.Errorf("left %v", got)
 		}
 	})

@@ -49,7 +49,7 @@ func (d *Desk) redirectURI(ctx context.Context, p *pending) (string, error) {
 	return own, nil
 }
 
-// redirectError is an error of a redirect URI, whose text is for users.
+// redirectError is an error of a redirect URI, with a text for users.
 type redirectError struct{ text string }
 
 // Error returns the text.
