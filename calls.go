@@ -53,6 +53,7 @@ type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
 	outer   *outerCall     // not nil if its answer is that of calls of its own
+	refused bool           // by the policy or a filter, and so not sent
 
 	verdict
 }
@@ -106,7 +107,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		Method: req.Method, Name: started.name, RequestBytes: int64(len(req.Params.Bytes())),
 	}
 	outcome, code, delivery := callOutcome(ctx, res, err)
-	if started.answer != "" && started.answer != answerAccept {
+	if started.refused || started.answer != "" && started.answer != answerAccept {
 		delivery = string(mcp.NotDispatched)
 	}
 	c.Outcome, c.Code, c.Delivery = string(outcome), code, mcp.Outcome(delivery)

@@ -6,12 +6,17 @@ package signalbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -174,5 +179,122 @@ func TestFilterRefuses(t *testing.T) {
 		if step := c.Chain[len(c.Chain)-1].Text; step != "filters[0] may refuse its arguments" {
 			t.Errorf("why: %q", step)
 		}
+	}
+}
+
+// The audit record has the filter that has decided about a call, and whether the call was sent, also of a call within a
+// call; it has nothing of the text. A filter that matches nothing is not in it.
+func TestFilterInTheRecord(t *testing.T) {
+	cfg := config.Config{Filters: []config.Filter{
+		{In: config.FilterArguments, Refuse: `has(args.a) && args.a == "` + secretWord + `"`},
+		redactFilter("*", "office__get", "doc:*"),
+		redactFilter(strings.Repeat("x", 200), "office__set"),
+		{On: []string{"office__deploy"}, In: config.FilterResults, Mark: config.MarkUntrusted},
+	}}
+	cfg.Audit.File = filepath.Join(t.TempDir(), "audit.jsonl")
+	cfg.Limits.BackendMessage = 199
+	g := gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: new(leaky)}}})
+	for _, call := range []struct{ method, params string }{
+		{"tools/call", `{"name":"office__get"}`},
+		{"tools/call", `{"name":"office__get","arguments":{"a":"` + secretWord + `"}}`},
+		{"tools/call", `{"name":"office__set"}`},
+		{"tools/call", `{"name":"office__deploy"}`},
+		{"prompts/get", `{"name":"office__open","arguments":{"a":"` + secretWord + `"}}`},
+		{"resources/read", `{"uri":"doc:///open"}`},
+		{"tools/call", `{"name":"call_tool","arguments":{"name":"office__get"}}`},
+		{"tools/call", `{"name":"call_tool","arguments":{"name":"office__get","arguments":{"a":"` + secretWord + `"}}}`},
+	} {
+		req := requestOf(t, nil, call.method, call.params)
+		req.Profile = config.SearchProfile
+		_, _ = g.Serve(t.Context(), req, nil) // the outcome is in the record
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"office__get office ok filtered filters[1]",
+		"office__get  tool_error not_dispatched filtered filters[0]",
+		"office__set office tool_error filtered filters[2]",
+		"office__deploy office ok",
+		"office__open  error -32602 not_dispatched filtered filters[0]",
+		"doc:///open office ok filtered filters[1]",
+		"office__get office ok filtered filters[1]", "call_tool  ok",
+		"office__get  tool_error not_dispatched filtered filters[0]", "call_tool  tool_error",
+	}
+	got := recordOf(t, cfg.Audit.File, "name", "backend", "outcome", "code", "delivery", "decision", "rule")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if all := readFile(t, cfg.Audit.File); strings.Contains(all, secretWord) {
+		t.Errorf("the record has the word:\n%s", all)
+	}
+}
+
+// Invariant C13: arguments that filters and rules have looked at are sent byte for byte, and results that they change keep
+// their numbers, members and order. Arguments that cannot be read exactly are not sent.
+func TestFiltersKeepTheText(t *testing.T) {
+	texts := []string{
+		`9007199254740993123`, `99007199254740993123`, `1.10`, `-0`, `1e3`, `0.1`, `true`, `null`, `""`, `"\u0061\/\ud83d\ude00"`, `"` + secretWord + `"`, `{}`, `[ ]`, `{ "b" : 1.0,"a":[1 , 2]}`, `[[1.0],{"n":2e0}]`,
+	}
+	sent := make(map[bool]int)
+	var got string
+	l := new(leaky)
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if req.Method != "tools/call" {
+			return l.Serve(ctx, req, caller)
+		}
+		got = string(req.Params.Raw(mcp.FieldArguments))
+		return mcp.NewResult([]byte(`{"content":[],"structuredContent":` + got + `}`))
+	})
+	g := gatewaytest.New(t, config.Config{
+		Filters: []config.Filter{
+			redactFilter("*"),
+			{In: config.FilterArguments, Refuse: `has(args.stop) && args.stop == 1.0`},
+			{In: config.FilterArguments, Refuse: `args.exists(k, type(args[k]) == string && args[k].contains("never"))`},
+		},
+		Policy: config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{{Name: "any", Deny: `has(args.nothing) && size(args) > 100`}}},
+	}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: h}}})
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 13))
+		var members []string
+		for i := range r.IntN(4) {
+			members = append(members, fmt.Sprintf(`"m%d" :%s`, i, texts[r.IntN(len(texts))]))
+		}
+		arguments := "{ " + strings.Join(members, ",\n") + "}"
+		got = ""
+		answer := answerTo(t, g, requestOf(t, nil, "tools/call", `{"name":"office__get","arguments":`+arguments+`}`))
+		sent[got != ""]++
+		if got != "" && got != arguments {
+			t.Fatalf("%s is sent as %s", arguments, got)
+		}
+		if got == "" {
+			if !strings.Contains(answer, `"isError":true`) || !strings.Contains(arguments, "99007199254740993123") {
+				t.Fatalf("%s is not sent: %s", arguments, answer)
+			}
+			continue
+		}
+		_, structured, _ := strings.Cut(answer, `"structuredContent":`)
+		compact := strings.NewReplacer(" ", "", "\n", "") // no string has space
+		if want := strings.ReplaceAll(arguments, `"`+secretWord+`"`, `"*"`) + "}"; compact.Replace(structured) != compact.Replace(want) {
+			t.Fatalf("%s\nis returned as %s", want, structured)
+		}
+	}
+	if sent[true] < 100 || sent[false] < 10 {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// A call that the policy refuses because of its arguments is recorded as not sent, as one is that a filter refuses.
+func TestRefusedCallIsNotDispatched(t *testing.T) {
+	g, o := withPolicy(t, officeRules(), nil)
+	bob := person("bob", "staff")
+	o.arrived()
+	answerTo(t, g, requestOf(t, bob, "tools/call", `{"name":"office__deploy","arguments":{"env":"prod"}}`))
+	if c := latest(t, g); c.Outcome != "tool_error" || c.Delivery != "not_dispatched" || len(o.arrived()) != 0 {
+		t.Errorf("recorded as %s %q", c.Outcome, c.Delivery)
+	}
+	answerTo(t, g, requestOf(t, bob, "tools/call", `{"name":"office__deploy","arguments":{"env":"test"}}`))
+	if c := latest(t, g); c.Outcome != "ok" || c.Delivery != "" || len(o.arrived()) != 1 {
+		t.Errorf("recorded as %s %q", c.Outcome, c.Delivery)
 	}
 }

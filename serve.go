@@ -96,7 +96,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
-		by.verdict = refused.why
+		by.verdict, by.refused = refused.why, true
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
@@ -150,7 +150,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
-		by.verdict = refused.why
+		by.verdict, by.refused = refused.why, true
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why

@@ -118,10 +118,10 @@ func readEntries(t *testing.T) ([]entry, error) {
 
 var (
 	entryHead   = regexp.MustCompile(`^# ([A-Z]?[0-9]+): (\S.*)$`)
-	entryTest   = regexp.MustCompile(`^(test|slow|judge) (\S+) (Test\w+(?:/\w+)?)$`)
-	entryFile   = regexp.MustCompile(`^@ (\S+\.go)(?: (\S+) (Test\w+(?:/\w+)?))?$`)
+	entryTest   = regexp.MustCompile(`^(test|slow|judge) (\S+) (Test\w+(?:/[\w-]+)?)$`)
+	entryFile   = regexp.MustCompile(`^@ (\S+\.go)(?: (\S+) (Test\w+(?:/[\w-]+)?))?$`)
 	entryMore   = regexp.MustCompile(`^& (\S+\.go)$`)
-	entryShared = regexp.MustCompile(`^as ([A-Z]?[0-9]+(?:\.[0-9]+)?)(?: (\S+) (Test\w+(?:/\w+)?))?$`)
+	entryShared = regexp.MustCompile(`^as ([A-Z]?[0-9]+(?:\.[0-9]+)?)(?: (\S+) (Test\w+(?:/[\w-]+)?))?$`)
 )
 
 func parseEntry(block string) (entry, error) {

@@ -218,7 +218,7 @@ func (w *world) do(c *command) {
 	if !ok {
 		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
 	}
-	if isAsking(c.actor, args) {
+	if w.isAsking(c.actor, args) {
 		time.Sleep(inputWait)
 	}
 }
@@ -228,15 +228,25 @@ func (w *world) do(c *command) {
 const inputWait = 50 * time.Millisecond
 
 // isAsking reports whether a line may send a request to a client.
-func isAsking(actor string, args []string) bool {
+func (w *world) isAsking(actor string, args []string) bool {
 	switch actor {
 	case "backend":
 		return args[0] == "ask" || len(args) > 1 && (args[1] == "ask" || args[1] == "asks")
 	case "client":
-		return args[0] == "answer"
+		return args[0] == "answer" || w.confirms()
 	default:
 		return false
 	}
+}
+
+// confirms reports whether a policy of the file has the user asked before a call.
+func (w *world) confirms() bool {
+	for _, cfg := range w.d.configs {
+		if slices.ContainsFunc(cfg.Policy.Rules, func(r config.PolicyRule) bool { return r.Confirm != "" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // advance lets time pass: "advance 30s".
