@@ -220,21 +220,27 @@ func (s suite) client(t *testing.T, command string, what set) []scenario {
 	}
 	var found []scenario
 	for _, name := range listed(list, len(what.args) == 0, what.authorization) {
-		dir := t.TempDir()
-		args := slices.Concat([]string{s.main, "client", "--command", command, "--scenario", name, "-o", dir}, what.args)
-		_, stderr, err := foreign.Output(ctx, nil, s.node.Env, s.node.Bin, args...)
-		checks, failure := readChecks(dir, name+"-")
-		if failure != nil {
-			t.Fatalf("the suite: %v\n%s", errors.Join(err, failure), stderr)
-		}
-		o := judge(checks)
-		if err != nil && o.verdict == passed {
-			// The suite checks the exit status of a client, and reports it by its own.
-			o = outcome{failed, []string{fmt.Sprintf("%v: %s", err, bytes.TrimSpace(stderr))}}
-		}
-		found = append(found, scenario{name, o})
+		found = append(found, s.clientScenario(ctx, t, command, name, what.args))
 	}
 	return found
+}
+
+// clientScenario runs one scenario against a command.
+func (s suite) clientScenario(ctx context.Context, t *testing.T, command, name string, more []string) scenario {
+	t.Helper()
+	dir := t.TempDir()
+	args := slices.Concat([]string{s.main, "client", "--command", command, "--scenario", name, "-o", dir}, more)
+	_, stderr, err := foreign.Output(ctx, nil, s.node.Env, s.node.Bin, args...)
+	checks, failure := readChecks(dir, name+"-")
+	if failure != nil {
+		t.Fatalf("the suite: %v\n%s", errors.Join(err, failure), stderr)
+	}
+	o := judge(checks)
+	if err != nil && o.verdict == passed {
+		// The suite checks the exit status of a client, and reports it by its own.
+		o = outcome{failed, []string{fmt.Sprintf("%v: %s", err, bytes.TrimSpace(stderr))}}
+	}
+	return scenario{name, o}
 }
 
 // listed parses a list of the suite: the scenarios of the extensions or those of the

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,4 +82,25 @@ func (gw *gateway) leaks() error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// envLeak is the environment variable with which a test has a secret leak, to see that it is found: "token", the one
+// that the client sends, or "issued", one of the suite's, in the output, or "state", the former in the state folder.
+const envLeak = "BEHIND_LEAK"
+
+// leakingServer returns the entry of a server that only writes a secret, or nil. What a server writes to its standard
+// error is in the log of the gateway.
+func leakingServer(state string) map[string]any {
+	const script = `mkdir -p "$2"; echo "$0" >"$1"; exec cat`
+	secret, file := canary.Token, "/dev/stderr"
+	switch os.Getenv(envLeak) {
+	case "token":
+	case "issued":
+		secret = issued()[0]
+	case "state":
+		file = filepath.Join(state, "leaked")
+	default:
+		return nil
+	}
+	return map[string]any{"command": "sh", "args": []string{"-c", script, secret, file, state}}
 }

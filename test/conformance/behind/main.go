@@ -9,6 +9,9 @@
 // and runs the client with the gateway's address instead of the URL. This way the
 // conformance suite, which can only start a client with the address of its own server,
 // tests the messages of a gateway to servers.
+//
+// It fails if a secret of the client or of the scenario is in what the gateway has written. The
+// variable BEHIND_LEAK makes the gateway write one.
 package main
 
 import (
@@ -71,6 +74,9 @@ func run(args []string) error {
 // response of the gateway, but not what is tested here.
 const patience = 10 * time.Second
 
+// stateFolder is the state folder of a gateway, in that of its files.
+const stateFolder = "state"
+
 // configure writes the configuration of a gateway with one server and no prefix.
 func configure(dir, url string) (file string, err error) {
 	server := map[string]any{"url": url, "prefix": ""}
@@ -81,9 +87,13 @@ func configure(dir, url string) (file string, err error) {
 	if oauth != nil {
 		server["oauth"] = oauth
 	}
+	servers := map[string]any{"suite": server}
+	if leaky := leakingServer(filepath.Join(dir, stateFolder)); leaky != nil {
+		servers["leaky"] = leaky
+	}
 	text, err := json.Marshal(map[string]any{
 		"log":        map[string]any{"level": "debug"},
-		"mcpServers": map[string]any{"suite": server},
+		"mcpServers": servers,
 		"limits":     map[string]any{"firstList": patience.String()},
 	})
 	if err != nil {
@@ -112,7 +122,7 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	gw := &gateway{state: filepath.Join(dir, "state")}
+	gw := &gateway{state: filepath.Join(dir, stateFolder)}
 	cmd := exec.CommandContext(ctx, signalbox, "serve", "--config", file, "--listen", "127.0.0.1:0") //nolint:gosec // chosen by the user
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+gw.state)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
