@@ -139,6 +139,10 @@ type Definition struct {
 	Held     bool   `json:"held"`               // neither listed nor called
 	Sign     string `json:"sign,omitempty"`     // a character that people do not see, such as U+200B
 	Approved string `json:"approved,omitempty"` // the approved definition, if it is another one and its text is there
+
+	// Advice is about texts that are addressed to the model or name tools of other servers, unless the definition is
+	// approved. Nothing follows from it.
+	Advice []pins.Note `json:"advice,omitempty"`
 }
 
 // DefinedServer is a server of Definitions.
@@ -158,8 +162,9 @@ type Definitions struct {
 
 // Definitions returns the definitions of the current lists, in the order of the configuration, also those that rules
 // leave out. It does not wait for backends.
-func (g *Gateway) Definitions() *Definitions {
-	v := g.view.Load()
+func (g *Gateway) Definitions() *Definitions { return g.view.Load().definitions() }
+
+func (v *view) definitions() *Definitions {
 	all := &Definitions{Servers: []DefinedServer{}, Items: []Definition{}}
 	seen := make(map[pins.Key]bool)
 	for i, b := range v.backends {
@@ -186,7 +191,46 @@ func (g *Gateway) Definitions() *Definitions {
 		}
 		all.Servers = append(all.Servers, s)
 	}
+	all.advise()
 	return all
+}
+
+// advise adds the advice.
+func (d *Definitions) advise() {
+	var adviser pins.Adviser
+	for i := range d.Items {
+		if it := &d.Items[i]; it.Kind == string(pins.Tool) {
+			adviser.Add(it.Server, it.Name)
+		}
+	}
+	for i := range d.Items {
+		if it := &d.Items[i]; it.State != string(pins.Approved) {
+			it.Advice = adviser.Advise(it.Server, []byte(it.Listed))
+		}
+	}
+}
+
+// adviceOf returns how many definitions of each server, by its name, have advice.
+func (v *view) adviceOf() map[string]int {
+	counts := make(map[string]int)
+	for _, it := range v.definitions().Items {
+		if it.Advice != nil {
+			counts[it.Server]++
+		}
+	}
+	return counts
+}
+
+// adviceText describes how many definitions of a server have advice.
+func (v *view) adviceText(server string) string {
+	if v.advice == nil || v.advice()[server] == 0 {
+		return ""
+	}
+	n, cure := v.advice()[server], "signalbox lock shows them"
+	if v.cfg.Lock() != nil {
+		cure = "signalbox approve " + server + " shows them"
+	}
+	return fmt.Sprintf("definitions with text that may be addressed to models, or that names tools of other servers: %d; %s", n, cure)
 }
 
 // add adds one definition.

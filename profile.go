@@ -58,6 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters = compileFilters(v.cfg, before)
+	v.advice = sync.OnceValue(v.adviceOf)
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}

@@ -6,7 +6,7 @@
 // A [Lock] has a digest for each approved definition: a tool, a prompt, a template of resources, or the
 // instructions of a server. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
 // only its text has changed, the approved one is offered in its place; any other is held, so that it is neither listed
-// nor called. [Hidden] finds text that people do not see.
+// nor called. [Hidden] finds text that people do not see, and an [Adviser] what a person should look at.
 //
 // The package does no I/O: the texts of approved definitions are given by a function.
 package pins

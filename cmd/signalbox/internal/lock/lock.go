@@ -151,7 +151,7 @@ func (l *locked) gone(server string) (keys []pins.Key) {
 // lock writes the servers that the lock file does not have.
 func (l *locked) lock(ctx context.Context, e *command.Env) error {
 	next, known := l.pinned.Clone(), l.pinned.Servers()
-	var unknown, left []string
+	var unknown, left, advice []string
 	texts := make(map[pins.Digest][]byte)
 	added, changed := 0, 0
 	for _, s := range l.now.Servers {
@@ -176,6 +176,9 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 				next.Approve(key(d), digest)
 				texts[digest] = []byte(d.Listed)
 				added++
+				for _, note := range d.Advice {
+					advice = append(advice, adviceLine(key(d).String(), note))
+				}
 			}
 		}
 	}
@@ -195,6 +198,9 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 		fmt.Fprintf(&b, ", %s removed", output.Plural(removed, "server"))
 	}
 	b.WriteByte('\n')
+	for _, text := range advice {
+		b.WriteString(text + "\n")
+	}
 	for _, text := range left {
 		b.WriteString(output.VisibleLine("left out: "+text+"; look at it with signalbox approve") + "\n")
 	}
@@ -286,6 +292,20 @@ func writeDifference(b *strings.Builder, d *signalbox.Definition) {
 	if d.Sign != "" {
 		fmt.Fprintf(b, "  it has a character that people do not see (%s)\n", d.Sign)
 	}
+	for _, note := range d.Advice {
+		b.WriteString("  " + adviceLine("", note) + "\n")
+	}
+}
+
+// adviceLine returns a note about a definition as a line. of is the definition, or "" if it is named above.
+func adviceLine(of string, note pins.Note) string {
+	line := "look at"
+	for _, part := range []string{of, note.Path} {
+		if part != "" {
+			line += " " + part
+		}
+	}
+	return output.VisibleLine(line + ": " + note.Text)
 }
 
 // approve shows the differences and approves them.
