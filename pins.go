@@ -29,6 +29,7 @@ type pinsInUse struct {
 
 	mu    sync.Mutex
 	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
+	held  map[pins.Key]string    // pages that were held when they were last read, and why
 }
 
 func newPinsInUse(cfg *config.Config) *pinsInUse {
@@ -131,8 +132,8 @@ func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil ||
 // Definition is what a server offers to models, as the server gives it.
 type Definition struct {
 	Server string `json:"server"`
-	Kind   string `json:"kind"`   // tool, prompt, template or instructions
-	Name   string `json:"name"`   // its own name; "" for instructions
+	Kind   string `json:"kind"`   // tool, prompt, template or instructions; with ReadPages also page
+	Name   string `json:"name"`   // its own name, or the URI of a page; "" for instructions
 	Listed string `json:"listed"` // the definition, as JSON text
 
 	State    string `json:"state"`              // unpinned, approved, new, changed or frozen
@@ -152,6 +153,14 @@ type DefinedServer struct {
 	Version string `json:"version"` // of it
 	Known   bool   `json:"known"`   // all its definitions are here
 	Reason  string `json:"reason,omitempty"`
+
+	Unread []UnreadPage `json:"unread,omitempty"` // by ReadPages
+}
+
+// UnreadPage is the HTML of an app that could not be read.
+type UnreadPage struct {
+	URI    string `json:"uri"` // its own, of the server
+	Reason string `json:"reason"`
 }
 
 // Definitions are what all servers offer to models, compared with the lock file.
@@ -238,7 +247,11 @@ func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
 	v := p.judge(key, listed)
 	it := Definition{Server: key.Server, Kind: string(key.Kind), Name: key.Name, Listed: string(listed), State: string(v.State), Held: v.Held(), Sign: v.Sign}
 	if digest, ok := p.cfg.Lock().Digest(key); ok && v.State != pins.Approved {
-		text, _ := p.text(digest)
+		read := p.text
+		if key.Kind == pins.Page {
+			read = p.cfg.ApprovedText // too large to be kept
+		}
+		text, _ := read(digest)
 		it.Approved = string(text)
 	}
 	d.Items = append(d.Items, it)

@@ -30,6 +30,7 @@ type view struct {
 	filters *bound.Filters // nil without filters; set by derive
 
 	advice func() map[string]int // returns adviceOf; likewise
+	pages  func() pages          // returns pagesOf; nil before the first lists
 
 	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
