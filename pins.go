@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
@@ -30,6 +31,7 @@ type pinsInUse struct {
 	mu    sync.Mutex
 	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
 	held  map[pins.Key]string    // pages that were held when they were last read, and why
+	known map[listedItem]itemPin  // the latest items
 }
 
 func newPinsInUse(cfg *config.Config) *pinsInUse {
@@ -78,22 +80,62 @@ func (p *pinsInUse) judge(key pins.Key, definition json.RawMessage) pins.Verdict
 	return p.cfg.Lock().Judge(key, definition, p.digests, p.text, p.policy)
 }
 
-// judgeItem is the Options.Pin of the catalog.
+// listedItem is an item of a list of a backend, by its place in memory: lists are kept until the next ones are fetched,
+// and their items are never changed.
+type listedItem struct {
+	backend string
+	kind    catalog.Kind
+	first   weak.Pointer[byte]
+	size    int
+}
+
+// itemPin is what becomes of an item. Its Item is nil for the item itself, which is not kept alive.
+type itemPin catalog.Pin
+
+// maxJudged bounds the items of which the judgement is kept.
+const maxJudged = 20_000
+
+// judgeItem is the Options.Pin of the catalog. It judges an item when its list has been fetched, and not for each
+// catalog that has it.
 func (p *pinsInUse) judgeItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
-	if p == nil {
+	if p == nil || len(item) == 0 {
 		return catalog.Pin{Item: item}
 	}
+	at := listedItem{backend, k, weak.Make(&item[0]), len(item)}
+	p.mu.Lock()
+	j, ok := p.known[at]
+	p.mu.Unlock()
+	if !ok {
+		j = p.judgeNew(backend, k, item)
+		p.keep(at, j)
+	}
+	if j.Item == nil {
+		j.Item = item
+	}
+	return catalog.Pin(j)
+}
+
+func (p *pinsInUse) keep(at listedItem, j itemPin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) >= maxJudged {
+		p.known = make(map[listedItem]itemPin)
+	}
+	p.known[at] = j
+}
+
+func (p *pinsInUse) judgeNew(backend string, k catalog.Kind, item json.RawMessage) (j itemPin) {
 	key, ok := pinKey(backend, k, item)
 	if !ok {
-		return catalog.Pin{Item: item}
+		return j
 	}
 	v := p.judge(key, item)
-	pin := catalog.Pin{Item: v.Use, Held: v.Held()}
-	if pin.Held {
-		pin.Item = item
+	j.Held = v.Held()
+	if v.State == pins.Frozen {
+		j.Item = v.Use
 	}
-	pin.Problem, pin.Code = pinProblem(&v, backend)
-	return pin
+	j.Problem, j.Code = pinProblem(&v, backend)
+	return j
 }
 
 // pinProblem describes a verdict, or returns "" for a definition that is offered without a remark. It quotes nothing of
