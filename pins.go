@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
@@ -29,6 +30,8 @@ type pinsInUse struct {
 
 	mu    sync.Mutex
 	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
+	held  map[pins.Key]string    // pages that were held when they were last read, and why
+	known map[listedItem]itemPin  // the latest items
 }
 
 func newPinsInUse(cfg *config.Config) *pinsInUse {
@@ -77,22 +80,62 @@ func (p *pinsInUse) judge(key pins.Key, definition json.RawMessage) pins.Verdict
 	return p.cfg.Lock().Judge(key, definition, p.digests, p.text, p.policy)
 }
 
-// judgeItem is the Options.Pin of the catalog.
+// listedItem is an item of a list of a backend, by its place in memory: lists are kept until the next ones are fetched,
+// and their items are never changed.
+type listedItem struct {
+	backend string
+	kind    catalog.Kind
+	first   weak.Pointer[byte]
+	size    int
+}
+
+// itemPin is what becomes of an item. Its Item is nil for the item itself, which is not kept alive.
+type itemPin catalog.Pin
+
+// maxJudged bounds the items of which the judgement is kept.
+const maxJudged = 20_000
+
+// judgeItem is the Options.Pin of the catalog. It judges an item when its list has been fetched, and not for each
+// catalog that has it.
 func (p *pinsInUse) judgeItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
-	if p == nil {
+	if p == nil || len(item) == 0 {
 		return catalog.Pin{Item: item}
 	}
+	at := listedItem{backend, k, weak.Make(&item[0]), len(item)}
+	p.mu.Lock()
+	j, ok := p.known[at]
+	p.mu.Unlock()
+	if !ok {
+		j = p.judgeNew(backend, k, item)
+		p.keep(at, j)
+	}
+	if j.Item == nil {
+		j.Item = item
+	}
+	return catalog.Pin(j)
+}
+
+func (p *pinsInUse) keep(at listedItem, j itemPin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) >= maxJudged {
+		p.known = make(map[listedItem]itemPin)
+	}
+	p.known[at] = j
+}
+
+func (p *pinsInUse) judgeNew(backend string, k catalog.Kind, item json.RawMessage) (j itemPin) {
 	key, ok := pinKey(backend, k, item)
 	if !ok {
-		return catalog.Pin{Item: item}
+		return j
 	}
 	v := p.judge(key, item)
-	pin := catalog.Pin{Item: v.Use, Held: v.Held()}
-	if pin.Held {
-		pin.Item = item
+	j.Held = v.Held()
+	if v.State == pins.Frozen {
+		j.Item = v.Use
 	}
-	pin.Problem, pin.Code = pinProblem(&v, backend)
-	return pin
+	j.Problem, j.Code = pinProblem(&v, backend)
+	return j
 }
 
 // pinProblem describes a verdict, or returns "" for a definition that is offered without a remark. It quotes nothing of
@@ -131,14 +174,18 @@ func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil ||
 // Definition is what a server offers to models, as the server gives it.
 type Definition struct {
 	Server string `json:"server"`
-	Kind   string `json:"kind"`   // tool, prompt, template or instructions
-	Name   string `json:"name"`   // its own name; "" for instructions
+	Kind   string `json:"kind"`   // tool, prompt, template or instructions; with ReadPages also page
+	Name   string `json:"name"`   // its own name, or the URI of a page; "" for instructions
 	Listed string `json:"listed"` // the definition, as JSON text
 
 	State    string `json:"state"`              // unpinned, approved, new, changed or frozen
 	Held     bool   `json:"held"`               // neither listed nor called
 	Sign     string `json:"sign,omitempty"`     // a character that people do not see, such as U+200B
 	Approved string `json:"approved,omitempty"` // the approved definition, if it is another one and its text is there
+
+	// Advice is about texts that are addressed to the model or name tools of other servers, unless the definition is
+	// approved. Nothing follows from it.
+	Advice []pins.Note `json:"advice,omitempty"`
 }
 
 // DefinedServer is a server of Definitions.
@@ -148,6 +195,14 @@ type DefinedServer struct {
 	Version string `json:"version"` // of it
 	Known   bool   `json:"known"`   // all its definitions are here
 	Reason  string `json:"reason,omitempty"`
+
+	Unread []UnreadPage `json:"unread,omitempty"` // by ReadPages
+}
+
+// UnreadPage is the HTML of an app that could not be read.
+type UnreadPage struct {
+	URI    string `json:"uri"` // its own, of the server
+	Reason string `json:"reason"`
 }
 
 // Definitions are what all servers offer to models, compared with the lock file.
@@ -158,8 +213,9 @@ type Definitions struct {
 
 // Definitions returns the definitions of the current lists, in the order of the configuration, also those that rules
 // leave out. It does not wait for backends.
-func (g *Gateway) Definitions() *Definitions {
-	v := g.view.Load()
+func (g *Gateway) Definitions() *Definitions { return g.view.Load().definitions() }
+
+func (v *view) definitions() *Definitions {
 	all := &Definitions{Servers: []DefinedServer{}, Items: []Definition{}}
 	seen := make(map[pins.Key]bool)
 	for i, b := range v.backends {
@@ -186,7 +242,46 @@ func (g *Gateway) Definitions() *Definitions {
 		}
 		all.Servers = append(all.Servers, s)
 	}
+	all.advise()
 	return all
+}
+
+// advise adds the advice.
+func (d *Definitions) advise() {
+	var adviser pins.Adviser
+	for i := range d.Items {
+		if it := &d.Items[i]; it.Kind == string(pins.Tool) {
+			adviser.Add(it.Server, it.Name)
+		}
+	}
+	for i := range d.Items {
+		if it := &d.Items[i]; it.State != string(pins.Approved) {
+			it.Advice = adviser.Advise(it.Server, []byte(it.Listed))
+		}
+	}
+}
+
+// adviceOf returns how many definitions of each server, by its name, have advice.
+func (v *view) adviceOf() map[string]int {
+	counts := make(map[string]int)
+	for _, it := range v.definitions().Items {
+		if it.Advice != nil {
+			counts[it.Server]++
+		}
+	}
+	return counts
+}
+
+// adviceText describes how many definitions of a server have advice.
+func (v *view) adviceText(server string) string {
+	if v.advice == nil || v.advice()[server] == 0 {
+		return ""
+	}
+	n, cure := v.advice()[server], "signalbox lock shows them"
+	if v.cfg.Lock() != nil {
+		cure = "signalbox approve " + server + " shows them"
+	}
+	return fmt.Sprintf("definitions with text that may be addressed to models, or that names tools of other servers: %d; %s", n, cure)
 }
 
 // add adds one definition.
@@ -194,7 +289,11 @@ func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
 	v := p.judge(key, listed)
 	it := Definition{Server: key.Server, Kind: string(key.Kind), Name: key.Name, Listed: string(listed), State: string(v.State), Held: v.Held(), Sign: v.Sign}
 	if digest, ok := p.cfg.Lock().Digest(key); ok && v.State != pins.Approved {
-		text, _ := p.text(digest)
+		read := p.text
+		if key.Kind == pins.Page {
+			read = p.cfg.ApprovedText // too large to be kept
+		}
+		text, _ := read(digest)
 		it.Approved = string(text)
 	}
 	d.Items = append(d.Items, it)

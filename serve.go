@@ -119,6 +119,10 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			caller = filter.caller(caller)
 		}
 	}
+	page := g.pageRead(f, req.Method, name)
+	if page != nil {
+		caller = page.caller(caller)
+	}
 	switch {
 	case item.asks || isAfterAnswer(req):
 		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
@@ -126,6 +130,9 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
 	default:
 		by.backend, res, err = item.forward(ctx, own, req, caller)
+	}
+	if page != nil && err == nil {
+		res, err = page.judge(res)
 	}
 	if filter != nil && err == nil {
 		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)

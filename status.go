@@ -108,6 +108,9 @@ type BackendStatus struct {
 	// each its own. The state is then the best one of theirs, and no items of it are counted.
 	Users *UserListsStatus `json:"users,omitempty"`
 
+	// Advice is about texts of its definitions that a person should look at; see Definition.
+	Advice string `json:"advice,omitempty"`
+
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
@@ -162,6 +165,7 @@ func (g *Gateway) Status() Status {
 		state := b.status()
 		state.Offered = offered[state.Name]
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
+		state.Advice = v.adviceText(state.Name)
 		s.Backends = append(s.Backends, state)
 	}
 	processes := v.processes() // takes longer, so that the rest is of one moment
@@ -190,6 +194,7 @@ func (g *Gateway) Status() Status {
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}
+	s.Problems = append(s.Problems, v.pins.heldPages()...)
 	return s
 }
 

@@ -29,6 +29,9 @@ type view struct {
 
 	filters *bound.Filters // nil without filters; set by derive
 
+	advice func() map[string]int // returns adviceOf; likewise
+	pages  func() pages          // returns pagesOf; nil before the first lists
+
 	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
 	items   *policyItems // of the whole catalog, also in a part of the view; likewise

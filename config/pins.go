@@ -24,6 +24,8 @@ type Pins struct {
 	// with hidden characters. Empty is PinHold.
 	New    string `json:"new"`
 	Hidden string `json:"hidden"`
+	// Pages is PinHold or PinAllow, for the HTML of apps that is not the approved one. Empty is PinHold.
+	Pages string `json:"pages"`
 	// Ignore lists the places in definitions, as JSON pointers, at which changes do not count.
 	Ignore []string `json:"ignore"`
 }
@@ -38,7 +40,7 @@ const (
 
 // Policy returns the pins.Policy of the settings.
 func (p *Pins) Policy() pins.Policy {
-	return pins.Policy{Changed: pins.Change(p.Changed), AllowNew: p.New == PinAllow, AllowHidden: p.Hidden == PinAllow}
+	return pins.Policy{Changed: pins.Change(p.Changed), AllowNew: p.New == PinAllow, AllowHidden: p.Hidden == PinAllow, AllowPages: p.Pages == PinAllow}
 }
 
 func pinKeys() []key {
@@ -47,6 +49,7 @@ func pinKeys() []key {
 		{"changed", oneOf(PinFreeze, PinHold, PinWarn), "", "What becomes of a definition that is not the approved one: the approved one is offered in its place if nothing but text has changed, and otherwise it is held (freeze, the default); it is held, which is neither listed nor called (hold); or it is offered and reported (warn)."},
 		{"new", oneOf(PinHold, PinAllow), "", "What becomes of a definition that the lock file does not have: it is held (hold, the default) or offered (allow)."},
 		{"hidden", oneOf(PinHold, PinAllow), "", "What becomes of a definition with characters that people do not see, also without a lock file: it is held (hold, the default) until it is approved, or offered (allow)."},
+		{"pages", oneOf(PinHold, PinAllow), "", "What becomes of the HTML of an app that is not the approved one: reading it is an error (hold, the default), or it is passed on (allow)."},
 		{"ignore", listOf(text()), "", "Places in definitions at which changes do not count, as JSON pointers, such as /_meta/build."},
 	}
 }

@@ -251,8 +251,8 @@ func All() []Entry {
 			"The server has another description, title, annotation or icon, for example since its update, or because an attacker tries to instruct the model.",
 			"Look at the difference with `signalbox approve SERVER`, and approve it or leave the server.", false,
 		}, {
-			ItemHeld, "A tool, prompt or template is not the approved one, and is neither listed nor called.",
-			"The server has added it, or has changed its input schema, since `signalbox lock` was run. With `pins.changed: warn` it is offered.",
+			ItemHeld, "A tool, prompt, template or the HTML of an app is not the approved one, and is neither listed nor called or read.",
+			"The server has added it, or has changed its input schema or the HTML, since `signalbox lock` was run. With `pins.changed: warn` it is offered.",
 			"Look at the difference with `signalbox approve SERVER`, and approve it.", false,
 		}, {
 			ItemHiddenText, "A definition has characters that people do not see, and is neither listed nor called.",

@@ -3,10 +3,10 @@
 
 // Package pins compares what servers offer to models with what a person has approved.
 //
-// A [Lock] has a digest for each approved definition: a tool, a prompt, a template of resources, or the
-// instructions of a server. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
+// A [Lock] has a digest for each approved definition: a tool, a prompt, a template of resources, the instructions of
+// a server, or the HTML of an app. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
 // only its text has changed, the approved one is offered in its place; any other is held, so that it is neither listed
-// nor called. [Hidden] finds text that people do not see.
+// nor called. [Hidden] finds text that people do not see, and an [Adviser] what a person should look at.
 //
 // The package does no I/O: the texts of approved definitions are given by a function.
 package pins
@@ -35,13 +35,14 @@ const (
 	Prompt       Kind = "prompt"
 	Template     Kind = "template"
 	Instructions Kind = "instructions" // of a server; a JSON string
+	Page         Kind = "page"         // of an app; see PageOf
 )
 
 // Key identifies a definition: the server by its name in the configuration, and its own name for the item.
 type Key struct {
 	Server string
 	Kind   Kind
-	Name   string // the URI template of a template; "" for instructions
+	Name   string // the URI template of a template; the URI of a page; "" for instructions
 }
 
 // String returns the key in one line, for people.
@@ -143,6 +144,7 @@ type Policy struct {
 	Changed     Change
 	AllowNew    bool // offer definitions that the lock does not have
 	AllowHidden bool // offer definitions with hidden text
+	AllowPages  bool // offer pages that have changed, and new ones
 }
 
 // Change is what becomes of a definition that has changed.
@@ -181,7 +183,8 @@ func (v *Verdict) Held() bool { return v.Use == nil }
 type Texts func(Digest) ([]byte, bool)
 
 // Judge returns what becomes of a definition. A nil Lock has approved nothing and holds nothing but hidden text. An
-// approved definition may have hidden text: a person has seen it spelt out.
+// approved definition may have hidden text: a person has seen it spelt out. A page is offered or held, and may have any
+// characters: they are for a browser.
 func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, texts Texts, p Policy) Verdict {
 	v := Verdict{State: Unpinned, Use: definition}
 	if l != nil {
@@ -189,7 +192,7 @@ func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, tex
 		switch {
 		case !known:
 			v.State = New
-			if !p.AllowNew {
+			if !p.AllowNew && !(key.Kind == Page && p.AllowPages) {
 				v.Use = nil
 			}
 		case digest == digests.Of(definition):
@@ -197,6 +200,9 @@ func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, tex
 		default:
 			v = changed(key.Kind, definition, digest, digests, texts, p)
 		}
+	}
+	if key.Kind == Page {
+		return v
 	}
 	if sign, found := Hidden(definition); found {
 		v.Sign = sign
@@ -210,10 +216,10 @@ func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, tex
 // changed is Judge for a definition that is not the approved one.
 func changed(kind Kind, definition json.RawMessage, approved Digest, digests *Digester, texts Texts, p Policy) Verdict {
 	v := Verdict{State: Changed}
-	switch p.Changed {
-	case Warn:
+	switch {
+	case p.Changed == Warn, kind == Page && p.AllowPages:
 		v.Use = definition
-	case Hold:
+	case p.Changed == Hold, kind == Page:
 	default:
 		text, ok := texts(approved)
 		// The text may have been changed, too.

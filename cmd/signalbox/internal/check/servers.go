@@ -98,6 +98,9 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, st
 		if b.OtherOutput != "" {
 			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
 		}
+		if advice := gw.Status().Backends[0].Advice; advice != "" {
+			add(Finding{Result: OK, Text: advice})
+		}
 		for _, p := range gw.Status().Problems {
 			text, c := SplitCode(strings.TrimPrefix(p, "backend "+strconv.Quote(srv.Name)+": "))
 			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})

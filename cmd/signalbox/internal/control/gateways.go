@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
@@ -139,14 +140,28 @@ func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]str
 	return backends, err
 }
 
+const (
+	// definitionsTimeout is longer than signalbox.Gateway.ReadPages takes.
+	definitionsTimeout = 45 * time.Second
+
+	// maxDefinitions bounds the definitions of all servers, with the HTML of apps, and what was approved.
+	maxDefinitions = 256 << 20
+)
+
 // DefinitionsAt returns what the servers of the gateway of a socket offer, compared with its lock file.
 func DefinitionsAt(ctx context.Context, socket *http.Transport) (*signalbox.Definitions, error) {
-	resp, err := Get(ctx, socket, URL(PinsPath), nil)
-	if err != nil {
+	ctx, cancel := context.WithTimeoutCause(ctx, definitionsTimeout, fmt.Errorf("no response within %v", definitionsTimeout))
+	defer cancel()
+	resp, err := roundTrip(ctx, socket, http.MethodGet, URL(PinsPath), nil, maxDefinitions)
+	switch {
+	case err != nil && context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, ExplainDial(err)
-	}
-	if resp.Code != http.StatusOK {
+	case resp.Code != http.StatusOK:
 		return nil, fmt.Errorf("the running gateway responded with HTTP status %d; it may be an earlier version of Signalbox (use --alone)", resp.Code)
+	case len(resp.Body) > maxDefinitions:
+		return nil, fmt.Errorf("the definitions of all servers have more than %d MiB", maxDefinitions>>20)
 	}
 	all := new(signalbox.Definitions)
 	return all, Decode(resp.Body, all)

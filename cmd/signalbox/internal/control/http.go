@@ -77,6 +77,11 @@ type Response struct {
 // RoundTrip makes a request without a body. It uses a Transport and not a Client: following a
 // redirect would send the token elsewhere.
 func RoundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header) (*Response, error) {
+	return roundTrip(ctx, transport, method, address, header, MaxStatus)
+}
+
+// roundTrip is RoundTrip for a response of up to most+1 bytes.
+func roundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header, most int64) (*Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -87,7 +92,7 @@ func RoundTrip(ctx context.Context, transport *http.Transport, method, address s
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxStatus+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	return &Response{resp.StatusCode, resp.Header, body}, err
 }
 

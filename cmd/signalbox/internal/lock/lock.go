@@ -138,24 +138,36 @@ func (l *locked) isApproved(d *signalbox.Definition) bool {
 	return ok && digest == l.digests.Of([]byte(d.Listed))
 }
 
-// gone returns what is approved of a server and not offered any more. Its definitions are known.
-func (l *locked) gone(server string) (keys []pins.Key) {
+// gone returns what is approved of a server and not offered any more. Its definitions are known, but for pages that could
+// not be read.
+func (l *locked) gone(s *signalbox.DefinedServer) (keys []pins.Key) {
 	for _, k := range l.pinned.Keys() {
-		if k.Server == server && !slices.ContainsFunc(l.now.Items, func(d signalbox.Definition) bool { return key(&d) == k }) {
+		isUnread := k.Kind == pins.Page && slices.ContainsFunc(s.Unread, func(p signalbox.UnreadPage) bool { return p.URI == k.Name })
+		if k.Server == s.Name && !isUnread && !slices.ContainsFunc(l.now.Items, func(d signalbox.Definition) bool { return key(&d) == k }) {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
 
+// unreadLines returns a line for each page of a server that could not be read.
+func unreadLines(s *signalbox.DefinedServer) (lines []string) {
+	for _, p := range s.Unread {
+		k := pins.Key{Server: s.Name, Kind: pins.Page, Name: p.URI}
+		lines = append(lines, output.VisibleLine(fmt.Sprintf("%s could not be read: %s", k, p.Reason)))
+	}
+	return lines
+}
+
 // lock writes the servers that the lock file does not have.
 func (l *locked) lock(ctx context.Context, e *command.Env) error {
 	next, known := l.pinned.Clone(), l.pinned.Servers()
-	var unknown, left []string
+	var unknown, left, notes []string
 	texts := make(map[pins.Digest][]byte)
 	added, changed := 0, 0
 	for _, s := range l.now.Servers {
 		isNew := !slices.Contains(known, s.Name)
+		notes = append(notes, unreadLines(&s)...)
 		switch {
 		case isNew && s.Known:
 			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
@@ -176,6 +188,9 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 				next.Approve(key(d), digest)
 				texts[digest] = []byte(d.Listed)
 				added++
+				for _, note := range d.Advice {
+					notes = append(notes, adviceLine(key(d).String(), note))
+				}
 			}
 		}
 	}
@@ -195,6 +210,9 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 		fmt.Fprintf(&b, ", %s removed", output.Plural(removed, "server"))
 	}
 	b.WriteByte('\n')
+	for _, text := range notes {
+		b.WriteString(text + "\n")
+	}
 	for _, text := range left {
 		b.WriteString(output.VisibleLine("left out: "+text+"; look at it with signalbox approve") + "\n")
 	}
@@ -239,7 +257,10 @@ func (l *locked) check(e *command.Env) error {
 				writeDifference(&b, d)
 			}
 		}
-		for _, k := range l.gone(s.Name) {
+		for _, line := range unreadLines(&s) {
+			b.WriteString(line + "\n")
+		}
+		for _, k := range l.gone(&s) {
 			different++
 			fmt.Fprintf(&b, "%s is not there any more\n", output.VisibleLine(k.String()))
 		}
@@ -259,33 +280,49 @@ func (l *locked) check(e *command.Env) error {
 // writeDifference writes how a definition differs from the approved one.
 func writeDifference(b *strings.Builder, d *signalbox.Definition) {
 	b.WriteString(output.VisibleLine(key(d).String()))
-	line := func(sign, text string) {
-		for part := range strings.Lines(text) {
-			b.WriteString("    " + sign + " " + output.VisibleLine(strings.TrimRight(part, "\r\n")) + "\n")
-		}
-	}
+	before := d.Approved
 	switch {
 	case d.State == string(pins.New), d.State == string(pins.Unpinned), d.Approved == "" && d.State != string(pins.Approved):
+		before = "{}"
 		if d.State == string(pins.Changed) {
 			b.WriteString(": changed, and the approved text is missing\n")
 		} else {
 			b.WriteString(": new\n")
 		}
-		for _, part := range pins.Diff([]byte("{}"), []byte(d.Listed)) {
-			b.WriteString("  " + output.VisibleLine(part.Path) + "\n")
-			line("+", part.New)
-		}
 	default:
 		b.WriteString(": changed\n")
-		for _, part := range pins.Diff([]byte(d.Approved), []byte(d.Listed)) {
-			b.WriteString("  " + output.VisibleLine(part.Path) + "\n")
-			line("-", part.Old)
-			line("+", part.New)
+	}
+	for _, part := range pins.Diff([]byte(before), []byte(d.Listed)) {
+		b.WriteString("  " + output.VisibleLine(part.Path) + "\n")
+		if d.Kind == string(pins.Page) {
+			part.Old, part.New = changedLines(part.Old, part.New)
 		}
+		writeLines(b, "-", part.Old)
+		writeLines(b, "+", part.New)
 	}
 	if d.Sign != "" {
 		fmt.Fprintf(b, "  it has a character that people do not see (%s)\n", d.Sign)
 	}
+	for _, note := range d.Advice {
+		b.WriteString("  " + adviceLine("", note) + "\n")
+	}
+}
+
+func writeLines(b *strings.Builder, sign, text string) {
+	for part := range strings.Lines(text) {
+		b.WriteString("    " + sign + " " + output.VisibleLine(strings.TrimRight(part, "\r\n")) + "\n")
+	}
+}
+
+// adviceLine returns a note about a definition as a line. of is the definition, or "" if it is named above.
+func adviceLine(of string, note pins.Note) string {
+	line := "look at"
+	for _, part := range []string{of, note.Path} {
+		if part != "" {
+			line += " " + part
+		}
+	}
+	return output.VisibleLine(line + ": " + note.Text)
 }
 
 // approve shows the differences and approves them.
@@ -318,7 +355,10 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 		if !s.Known || len(args) > 1 || len(args) == 1 && s.Name != args[0] {
 			continue
 		}
-		for _, k := range l.gone(s.Name) {
+		for _, line := range unreadLines(&s) {
+			b.WriteString(line + "\n")
+		}
+		for _, k := range l.gone(&s) {
 			n++
 			fmt.Fprintf(&b, "%s is not there any more\n", output.VisibleLine(k.String()))
 			next.Remove(func(other pins.Key) bool { return other == k })

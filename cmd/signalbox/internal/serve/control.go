@@ -65,7 +65,11 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes.HandleFunc("GET "+control.GatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+control.ToolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
-	routes.HandleFunc("GET "+control.PinsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Definitions()) })
+	routes.HandleFunc("GET "+control.PinsPath, func(w http.ResponseWriter, r *http.Request) {
+		all := s.gateway.Definitions()
+		s.gateway.ReadPages(r.Context(), all)
+		writeAnswer(w, all)
+	})
 	s.serveServerChanges(routes)
 	routes.HandleFunc("GET "+control.ClientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	serveCalls(routes, s.gateway)

@@ -282,6 +282,7 @@ func statusText(place string, s *control.Status, f *statusFlags) []byte {
 	}
 	// Always printed: a problem is the usual reason to look.
 	writeProblems(&b, s)
+	writeAdvice(&b, s)
 	if f.limits {
 		writeLimits(&b, s.Limits)
 	}
@@ -350,6 +351,15 @@ func writeProblems(b *bytes.Buffer, s *control.Status) {
 }
 
 // writeLimits writes the limits, sorted by their keys.
+// writeAdvice writes what a person should look at, after the problems, since it is none.
+func writeAdvice(b *bytes.Buffer, s *control.Status) {
+	for i := range s.Backends {
+		if u := &s.Backends[i]; u.Advice != "" {
+			fmt.Fprintf(b, "\n%s: %s\n", output.VisibleLine(u.Name), output.VisibleLine(u.Advice))
+		}
+	}
+}
+
 func writeLimits(b *bytes.Buffer, limits map[string]string) {
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

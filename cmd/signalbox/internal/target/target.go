@@ -158,7 +158,11 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 			return &s, nil
 		},
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
-		Definitions:  func(context.Context) (*signalbox.Definitions, error) { return gw.Definitions(), nil },
+		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) {
+			all := gw.Definitions()
+			gw.ReadPages(ctx, all)
+			return all, nil
+		},
 		Calls: func(_ context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
 			return gw.Calls(f).Calls, nil
 		},
