@@ -27,10 +27,14 @@ import (
 
 // serveOwnTool serves a call of a tool of the gateway, which has the id.
 func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	if item.entry.Name == catalog.FindTool {
+	switch item.entry.Name {
+	case catalog.FindTool:
 		return g.findTool(ctx, item, req)
+	case catalog.ReadResult:
+		return g.readResult(ctx, req)
+	default:
+		return g.callTool(ctx, item, id, req, caller)
 	}
-	return g.callTool(ctx, item, id, req, caller)
 }
 
 // bytesOfToken is the size of a token, in bytes, as far as it is known without the model.
@@ -170,9 +174,18 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, id mcp.CallID, re
 	if err != nil {
 		return nil, err
 	}
+	var cut *resultCut
+	if item.cuts {
+		if cut = g.cutOf(req, item.view, name, arguments); cut != nil {
+			caller = cut.caller(caller)
+		}
+	}
 	res, err := g.inner(ctx, req, mcp.OuterCall{Name: own, Call: id}, "tools/call", params, caller)
 	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
+	}
+	if cut != nil && err == nil {
+		return cut.apply(res)
 	}
 	return res, err
 }

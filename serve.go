@@ -78,6 +78,12 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if by.name = name; kind == catalog.Resources {
 		by.name = stripURI(name)
 	}
+	if kind == catalog.Resources && strings.HasPrefix(name, resultURI) {
+		if isKept, res, err := g.readKept(ctx, req, name); isKept {
+			by.name = resultURI
+			return by, res, err
+		}
+	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
 	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
@@ -113,6 +119,12 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
 	}
+	var cut *resultCut
+	if item.cuts && kind == catalog.Tools && req.Outer == nil { // an outer call cuts its own result
+		if cut = g.cutOf(req, item.view, name, req.Params.Raw(mcp.FieldArguments)); cut != nil {
+			caller = cut.caller(caller)
+		}
+	}
 	var filter *resultFilter
 	if item.filters != nil {
 		if filter = item.resultFilter(req.Method); filter != nil {
@@ -129,6 +141,9 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	if filter != nil && err == nil {
 		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)
+	}
+	if cut != nil && err == nil {
+		res, err = cut.apply(res)
 	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)

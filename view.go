@@ -28,6 +28,7 @@ type view struct {
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	filters *bound.Filters // nil without filters; set by derive
+	cuts    bool           // results of some tool may be cut; likewise
 
 	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
@@ -207,6 +208,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     policyPatterns(v.cfg),
 		Pin:          v.pins.judgeItem,
+		ReadsResults: v.cfg.CutsResults(),
 	}
 }
 

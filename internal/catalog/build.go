@@ -39,13 +39,16 @@ func Build(backends []Backend, opt Options) *Catalog {
 		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
-		capabilities: mergeCapabilities(backends),
+		capabilities: mergeCapabilities(backends, opt.ReadsResults),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
 	// Each kind separately: a prompt may have the name of a tool, and each list has its
 	// own pages.
 	for k := range NumKinds {
 		entries := b.entries(k)
+		if k == Tools && opt.ReadsResults {
+			entries = b.withReadResult(entries)
+		}
 		fresh := freshness(k, backends)
 		if opt.Private {
 			fresh.public = false
