@@ -25,16 +25,17 @@ import (
 // This file has the tools of the gateway, in profiles with a search view: find_tool and call_tool.
 // Nothing is kept for a client.
 
-// serveOwnTool serves a call of a tool of the gateway, which has the id.
-func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+// serveOwnTool serves a call of a tool of the gateway, which has the id. of is the call whose result it reads, or zero.
+func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (of mcp.CallID, res *mcp.Result, err error) {
 	switch item.entry.Name {
 	case catalog.FindTool:
-		return g.findTool(ctx, item, req)
+		res, err = g.findTool(ctx, item, req)
 	case catalog.ReadResult:
-		return g.readResult(ctx, req)
+		of, res, err = g.readResult(ctx, req)
 	default:
-		return g.callTool(ctx, item, id, req, caller)
+		res, err = g.callTool(ctx, item, id, req, caller)
 	}
+	return of, res, err
 }
 
 // bytesOfToken is the size of a token, in bytes, as far as it is known without the model.
@@ -176,7 +177,7 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, id mcp.CallID, re
 	}
 	var cut *resultCut
 	if item.cuts {
-		if cut = g.cutOf(req, item.view, name, arguments); cut != nil {
+		if cut = g.cutOf(req, item.view, id, name, arguments); cut != nil {
 			caller = cut.caller(caller)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -55,6 +56,7 @@ type resultOrigin struct {
 	tool      string // as its client calls it, or "" for a task of a tool that is not known
 	arguments []byte
 	task      string // the id that its client knows, or ""
+	call      mcp.CallID
 }
 
 func newKeptResults() *keptResults {
@@ -141,6 +143,18 @@ func (k *keptResults) status() ResultsStatus {
 	return ResultsStatus{Kept: s.Values, Bytes: s.Bytes, Cut: k.cut, Evicted: s.Evicted}
 }
 
+// instruments returns the metrics of large results.
+func (k *keptResults) instruments() []metrics.Instrument {
+	instrument := func(name, help string, isCounter bool, of func(ResultsStatus) int64) metrics.Instrument {
+		return metrics.Instrument{Name: "results_" + name, Help: help, Counter: isCounter, Read: func() []metrics.Value { return metrics.One(of(k.status())) }}
+	}
+	return []metrics.Instrument{
+		instrument("cut", "Results of tools that were cut because of their size.", true, func(s ResultsStatus) int64 { return toInt64(s.Cut) }),
+		instrument("evicted", "Results that were cut and dropped before their time, for lack of room.", true, func(s ResultsStatus) int64 { return toInt64(s.Evicted) }),
+		instrument("retained_bytes", "Size of the results that were cut, which are kept to be read in pieces, in bytes.", false, func(s ResultsStatus) int64 { return s.Bytes }),
+	}
+}
+
 // resultCut cuts the results of one call, or of one task.
 type resultCut struct {
 	g      *Gateway
@@ -155,14 +169,14 @@ type resultCut struct {
 }
 
 // cutOf returns how results of a tool are cut for the sender of a request, or nil if they are not.
-func (g *Gateway) cutOf(req *mcp.Request, v *view, tool string, arguments []byte) *resultCut {
+func (g *Gateway) cutOf(req *mcp.Request, v *view, id mcp.CallID, tool string, arguments []byte) *resultCut {
 	e, ok := v.catalog.Tool(tool)
 	if !ok || e.IsOwn() {
 		return nil
 	}
 	// The definition of call_tool, with which a client may have called it, has no output schema.
 	called, _ := req.Params.Text(mcp.FieldName)
-	c := &resultCut{g: g, req: req, v: v, hasSchema: called == tool && hasOutputSchema(e.JSON()), origin: resultOrigin{server: e.BackendName, tool: tool, arguments: arguments}}
+	c := &resultCut{g: g, req: req, v: v, hasSchema: called == tool && hasOutputSchema(e.JSON()), origin: resultOrigin{server: e.BackendName, tool: tool, arguments: arguments, call: id}}
 	return c.orNil()
 }
 
@@ -428,26 +442,32 @@ func (a *resultArguments) read(raw []byte) (wrong string) {
 	return ""
 }
 
-// readResult serves read_result.
-func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+// readResult serves read_result. of is the call that the result is of.
+func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (of mcp.CallID, res *mcp.Result, err error) {
+	failed := func(format string, args ...any) (mcp.CallID, *mcp.Result, error) {
+		res, err := toolError(catalog.ReadResult + ": " + fmt.Sprintf(format, args...))
+		return of, res, err
+	}
 	var a resultArguments
 	if wrong := a.read(req.Params.Raw(mcp.FieldArguments)); wrong != "" {
-		return toolError(catalog.ReadResult + ": " + wrong)
+		return failed("%s", wrong)
 	}
 	if err := g.charge(ctx, req, catalog.Tools, catalog.ReadResult); err != nil {
-		return nil, err
+		return of, nil, err
 	}
 	r, ok := g.openResult(req, a.ID)
 	switch {
 	case !ok:
-		return toolError(catalog.ReadResult + ": " + unknownResult)
+		return failed(unknownResult)
 	case r == nil:
-		return toolError(catalog.ReadResult + ": " + resultIsGone)
-	case a.Offset > r.content.Size():
-		return toolError(fmt.Sprintf("%s: offset %d is behind the end of the result, which is %d", catalog.ReadResult, a.Offset, r.content.Size()))
+		return failed(resultIsGone)
+	}
+	of = r.origin.call
+	if size := r.content.Size(); a.Offset > size {
+		return failed("offset %d is behind the end of the result, which is %d", a.Offset, size)
 	}
 	v := g.viewFor(viewerOf(req))
-	blocks, to := r.content.Blocks(a.Offset, v.lengthOf(r, a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID)
+	blocks, to := r.content.Blocks(a.Offset, r.lengthOf(a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID)
 	note := fmt.Sprintf("[This is the end of the result, at %d.]", to)
 	if to < r.content.Size() {
 		note = fmt.Sprintf("[This is up to %d of %d bytes. %s]", to, r.content.Size(), restOf(v, a.ID, to))
@@ -457,7 +477,8 @@ func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (*mcp.Result
 		out = append(out, ',')
 	}
 	out = jsonscan.AppendString(append(out, `{"type":"text","text":`...), note)
-	return mcp.NewResult(append(out, `}]}`...))
+	res, err = mcp.NewResult(append(out, `}]}`...))
+	return of, res, err
 }
 
 // defaultPiece is the size of a piece if results are no longer cut.
@@ -472,44 +493,46 @@ func (v *view) pieceOf(r *keptResult, req *mcp.Request) int64 {
 }
 
 // lengthOf returns the length of a piece; negative is the longest.
-func (*view) lengthOf(r *keptResult, length int64) int64 {
+func (r *keptResult) lengthOf(length int64) int64 {
 	if length < 0 {
 		return max(1, r.content.Size())
 	}
 	return length
 }
 
-// readKept serves resources/read for the URI of a result that was cut. It reports false for one that the sender does
-// not have: it is answered like any URI.
-func (g *Gateway) readKept(ctx context.Context, req *mcp.Request, uri string) (isKept bool, res *mcp.Result, err error) {
+// readKept serves resources/read for the URI of a result that was cut. of is the call that it is of. It reports
+// false for one that the sender does not have: it is answered like any URI.
+func (g *Gateway) readKept(ctx context.Context, req *mcp.Request, uri string) (of mcp.CallID, isKept bool, res *mcp.Result, err error) {
 	v := g.viewFor(viewerOf(req))
 	if !v.cuts {
-		return false, nil, nil
+		return of, false, nil, nil
 	}
 	id, query, _ := strings.Cut(strings.TrimPrefix(uri, resultURI), "?")
 	r, ok := g.openResult(req, id)
 	if !ok {
-		return false, nil, nil
+		return of, false, nil, nil
 	}
 	if err := g.charge(ctx, req, catalog.Resources, uri); err != nil {
-		return true, nil, err
+		return of, true, nil, err
 	}
-	offset, length, isValid := pieceIn(query)
-	switch {
-	case r == nil:
-		return true, nil, mcp.Errorf(mcp.CodeResourceNotFound, "%s", resultIsGone)
-	case !isValid:
-		return true, nil, mcp.Errorf(mcp.CodeInvalidParams, "the query of the URI of a result has an offset and a length, which are whole numbers")
-	case offset > r.content.Size():
-		return true, nil, mcp.Errorf(mcp.CodeInvalidParams, "the offset is behind the end of the result, which is %d", r.content.Size())
+	if r == nil {
+		return of, true, nil, mcp.Errorf(mcp.CodeResourceNotFound, "%s", resultIsGone)
 	}
-	contents, _ := r.content.Contents(offset, v.lengthOf(r, length), bound.Room(v.pieceOf(r, req)), resultURI+id)
+	of = r.origin.call
+	offset, length, ok := pieceIn(query)
+	switch size := r.content.Size(); {
+	case !ok:
+		return of, true, nil, mcp.Errorf(mcp.CodeInvalidParams, "the query of the URI of a result has an offset and a length, which are whole numbers")
+	case offset > size:
+		return of, true, nil, mcp.Errorf(mcp.CodeInvalidParams, "the offset is behind the end of the result, which is %d", size)
+	}
+	contents, _ := r.content.Contents(offset, r.lengthOf(length), bound.Room(v.pieceOf(r, req)), resultURI+id)
 	if contents == nil { // the end
 		contents = append(jsonscan.AppendString([]byte(`{"uri":`), uri), `,"mimeType":"text/plain","text":""}`...)
 	}
 	out := append([]byte(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[`), contents...)
 	res, err = mcp.NewResult(append(out, "]}"...))
-	return true, res, err
+	return of, true, res, err
 }
 
 // pieceIn returns the offset and the length in the query of a URI; the length is -1 if there is none.

@@ -79,7 +79,8 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 		by.name = stripURI(name)
 	}
 	if kind == catalog.Resources && strings.HasPrefix(name, resultURI) {
-		if isKept, res, err := g.readKept(ctx, req, name); isKept {
+		var isKept bool
+		if by.of, isKept, res, err = g.readKept(ctx, req, name); isKept {
 			by.name = resultURI
 			return by, res, err
 		}
@@ -108,7 +109,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	by.verdict = item.why
 	if f.entry.IsOwn() {
 		by.isOuter = true
-		res, err = g.serveOwnTool(ctx, item, id, req, caller)
+		by.of, res, err = g.serveOwnTool(ctx, item, id, req, caller)
 		return by, res, err
 	}
 	if kind == catalog.Tools {
@@ -121,7 +122,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	var cut *resultCut
 	if item.cuts && kind == catalog.Tools && req.Outer == nil { // an outer call cuts its own result
-		if cut = g.cutOf(req, item.view, name, req.Params.Raw(mcp.FieldArguments)); cut != nil {
+		if cut = g.cutOf(req, item.view, id, name, req.Params.Raw(mcp.FieldArguments)); cut != nil {
 			caller = cut.caller(caller)
 		}
 	}
