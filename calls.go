@@ -53,7 +53,7 @@ type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
 	isOuter bool           // its answer is that of a call of its own
-	of      mcp.CallID     // the call whose result it reads, or zero
+	of      mcp.CallID     // if it reads the result of a call: that call
 
 	verdict
 }
@@ -166,7 +166,7 @@ const CallMessage = "call"
 // arguments and no results. All times are milliseconds.
 type CallRecord struct {
 	ID             string      `json:"call"`
-	Parent         string      `json:"parent,omitempty"` // the call that has made it, or whose result it reads
+	Parent         string      `json:"parent,omitempty"` // the call that has made it; for one that reads a result, the call that it is of
 	Received       time.Time   `json:"time"`
 	Method         string      `json:"method"`
 	Name           string      `json:"name"`    // of the item, or its URI; a long one is cut

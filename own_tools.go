@@ -25,7 +25,7 @@ import (
 // This file has the tools of the gateway, in profiles with a search view: find_tool and call_tool.
 // Nothing is kept for a client.
 
-// serveOwnTool serves a call of a tool of the gateway, which has the id. of is the call whose result it reads, or zero.
+// serveOwnTool serves a call of a tool of the gateway, which has the id. If it reads a result, of is the call that had it.
 func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (of mcp.CallID, res *mcp.Result, err error) {
 	switch item.entry.Name {
 	case catalog.FindTool:

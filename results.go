@@ -326,7 +326,7 @@ func sizeText(n int64) string {
 	}
 }
 
-// cutCaller is the Caller of a request whose result may be cut, and so is read as a whole.
+// cutCaller is the Caller of a request with a result that may be cut, and so is read as a whole.
 type cutCaller struct {
 	mcp.Caller
 	mcp.CallerExtension // of Caller
@@ -375,7 +375,7 @@ const (
 	resultIsGone  = "the result is no longer kept (results.keep, results.total): call its tool again"
 )
 
-// openResult returns the result with an id of the sender of a request. It reports false if there is none: for an
+// openResult returns the result with an id of the sender of a request. It reports false for an
 // id of another sender or profile, for one that is not an id, and for a result of a tool that the sender may no
 // longer call. A nil result is one that is not kept any more.
 func (g *Gateway) openResult(req *mcp.Request, id string) (r *keptResult, ok bool) {
@@ -535,7 +535,7 @@ func (g *Gateway) readKept(ctx context.Context, req *mcp.Request, uri string) (o
 	return of, true, res, err
 }
 
-// pieceIn returns the offset and the length in the query of a URI; the length is -1 if there is none.
+// pieceIn returns the offset and the length in the query of a URI; a missing length is -1.
 func pieceIn(query string) (offset, length int64, ok bool) {
 	values, err := url.ParseQuery(query)
 	if err != nil {

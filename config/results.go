@@ -103,7 +103,7 @@ func checkResults(c *Config, r *reader) {
 	for _, id := range slices.Sorted(maps.Keys(c.Results.Clients)) {
 		at := p.key("clients").key(id)
 		if known := clients.Named(); !slices.Contains(known, id) {
-			r.report(at, spelling.DidYouMean(id, known), "%.80q is not a client whose name is known", id)
+			r.report(at, spelling.DidYouMean(id, known), "%.80q is not the id of a client with a known name", id)
 			continue
 		}
 		checkMaxResult(c.Results.Clients[id], at, r)

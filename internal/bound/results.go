@@ -42,18 +42,13 @@ type Content struct {
 
 // part is a text or a block of a Content.
 type part struct {
-	at    int64  // its offset
-	text  []byte // not empty, or nil for a block
-	block []byte // the JSON text of a block
+	at    int64 // its offset
+	text  keptText
+	block []byte // the JSON text of a block, or nil for a text
 	media string
 }
 
-func (p *part) width() int64 {
-	if p.text == nil {
-		return 1
-	}
-	return int64(len(p.text))
-}
+func (p *part) width() int64 { return max(1, int64(p.text.size)) }
 
 // Size returns the offset of the end.
 func (c *Content) Size() int64 { return c.size }
@@ -69,7 +64,7 @@ func (c *Content) add(p part) {
 	p.at = c.size
 	c.parts = append(c.parts, p)
 	c.size += p.width()
-	c.bytes += int64(cap(p.text)+len(p.block)+len(p.media)) + partBytes
+	c.bytes += p.text.bytes() + int64(len(p.block)+len(p.media)) + partBytes
 }
 
 // addText adds the text of a JSON string. It reports false for any other value.
@@ -81,10 +76,7 @@ func (c *Content) addText(raw []byte, media string) bool {
 	if len(text) == 0 {
 		return true
 	}
-	if cap(text)-len(text) > len(text)/8 {
-		text = bytes.Clone(text)
-	}
-	c.add(part{text: text, media: media})
+	c.add(part{text: keep(text), media: media})
 	return true
 }
 
@@ -257,7 +249,7 @@ func (c *Cut) Apply(raw []byte) []byte {
 	if n <= c.Most {
 		return raw
 	}
-	w := &cutter{Cut: c, room: Room(c.Most)}
+	w := &cutter{Cut: c, whole: new(Content), room: Room(c.Most)}
 	if c.AsError || int64(len(structured)) > c.Most/4 {
 		w.cutsStructured = true
 	} else {
@@ -271,7 +263,7 @@ func (c *Cut) Apply(raw []byte) []byte {
 type cutter struct {
 	*Cut
 
-	whole          Content
+	whole          *Content // on its own, since it is kept
 	blocks         []cutBlock
 	cutsStructured bool
 	end            int64 // of the blocks
@@ -293,7 +285,7 @@ func (w *cutter) read(blocks, structured []byte) {
 		b := cutBlock{raw, before}
 		if len(w.whole.parts) == before {
 			b.part = -1
-		} else if w.whole.parts[before].text == nil {
+		} else if w.whole.parts[before].block != nil {
 			w.links++
 		}
 		w.blocks = append(w.blocks, b)
@@ -301,18 +293,18 @@ func (w *cutter) read(blocks, structured []byte) {
 	w.links = min(w.links, maxLinks, w.room/4/linkRoom)
 	w.room -= w.links * linkRoom
 	if w.end = w.whole.size; w.cutsStructured && len(structured) > 0 {
-		w.whole.add(part{text: bytes.Clone(structured), media: "application/json"})
+		w.whole.add(part{text: keep(bytes.Clone(structured)), media: "application/json"})
 	}
 }
 
 // content returns the content of the result.
 func (w *cutter) content() []byte {
-	uri := w.Keep(&w.whole)
+	uri := w.Keep(w.whole)
 	out, from := []byte{'['}, int64(0)
 	if !w.AsError {
 		out, from = w.begin(out, uri)
 	}
-	out = jsonscan.AppendString(append(out, `{"type":"text","text":`...), w.Note(from, &w.whole))
+	out = jsonscan.AppendString(append(out, `{"type":"text","text":`...), w.Note(from, w.whole))
 	out = append(out, '}')
 	if uri != "" && from < w.whole.size {
 		out = appendURI(append(out, `,{"type":"resource_link","uri":`...), uri, from, 0)
@@ -334,17 +326,18 @@ func (w *cutter) begin(out []byte, uri string) ([]byte, int64) {
 		}
 		p := &w.whole.parts[b.part]
 		switch {
-		case p.text == nil && w.links > 0 && uri != "":
+		case p.block != nil && w.links > 0 && uri != "":
 			w.links--
 			out = append(p.appendLink(out, uri), ',')
 		case from >= 0:
-		case p.text == nil:
+		case p.block != nil:
 			from = p.at
 		default:
 			from = p.at
 			raw, _ := blockText(b.raw)
-			n := fit(p.text, w.room-(len(b.raw)-len(raw))-len(`"",`))
-			if short := withText(b.raw, jsonscan.AppendString(nil, string(p.text[:n]))); n > 0 && len(short) <= w.room {
+			text := p.text.slice(0, min(p.text.size, w.room+utf8.UTFMax))
+			n := fit(text, w.room-(len(b.raw)-len(raw))-len(`"",`))
+			if short := withText(b.raw, jsonscan.AppendString(nil, string(text[:n]))); n > 0 && len(short) <= w.room {
 				out = append(append(out, short...), ',')
 				from += int64(n)
 			}
@@ -442,7 +435,7 @@ func (c *Content) Blocks(from, length int64, room int, uri string) (blocks []byt
 // Contents is Blocks for the contents of a resource, each with its own URI. A block that is not text is
 // there as a whole, whatever its size, if it is the first, and otherwise what is before it.
 func (c *Content) Contents(from, length int64, room int, uri string) (contents []byte, to int64) {
-	if p := c.at(from); p != nil && p.text == nil {
+	if p := c.at(from); p != nil && p.block != nil {
 		return p.appendContents(nil, uri), p.at + 1
 	}
 	return c.take(from, length, room, func(dst []byte, p *part, at int64, text []byte) []byte {
@@ -491,14 +484,9 @@ func (c *Content) take(from, length int64, room int, add func(dst []byte, p *par
 		p := &c.parts[i]
 		left, begin := room-len(out)-len(","), 0
 		var text []byte
-		if p.text != nil {
-			begin = runeStart(p.text, int(to-p.at))
-			text = p.text[begin:]
-			if length < int64(len(text)) {
-				n := max(runeStart(text, int(length)), runeLength(text))
-				text = text[:n]
-			}
-			if text = text[:fit(text, left-textRoom)]; len(text) == 0 {
+		if p.block == nil {
+			text, begin = p.piece(int(to-p.at), length, left-textRoom)
+			if len(text) == 0 {
 				break
 			}
 		}
@@ -517,6 +505,21 @@ func (c *Content) take(from, length int64, room int, add func(dst []byte, p *par
 		}
 	}
 	return out, to
+}
+
+// piece returns at most length bytes of the text from an offset on, which take at most room bytes in a JSON
+// string, and the start of the character at the offset, which is where they begin.
+func (p *part) piece(offset int, length int64, room int) (text []byte, begin int) {
+	// With a character more on both sides, to see where they begin and end.
+	low := max(0, offset-utf8.UTFMax)
+	high := offset + utf8.UTFMax + int(min(length, int64(max(room, 0)), int64(p.text.size-offset)))
+	text = p.text.slice(low, min(high, p.text.size))
+	begin = runeStart(text, offset-low)
+	text, begin = text[begin:], begin+low
+	if length < int64(len(text)) {
+		text = text[:max(runeStart(text, int(length)), runeLength(text))]
+	}
+	return text[:fit(text, room)], begin
 }
 
 // textRoom is the room for what is around a text.

@@ -97,7 +97,7 @@ func (s *Store[V]) Get(now time.Time, key StoreKey) (v V, ok bool) {
 }
 
 // Expire drops the values that have been kept for their time. It returns how long the next one is kept, and
-// reports false if there is none.
+// reports false if all stay.
 func (s *Store[V]) Expire(now time.Time) (next time.Duration, ok bool) {
 	s.expire(now)
 	for at := s.order.Front(); at != nil; at = at.Next() {

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/signalbox-mcp/signalbox/internal/bound"
 )
@@ -401,4 +403,54 @@ func TestStore(t *testing.T) {
 	}
 	s.Limit(time.Minute, 1000)
 	has()
+}
+
+// A long text is compressed in memory if that is worth it, and read in pieces from any offset.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	plain := strings.Repeat("a line of a log with é and 漢\n", 20_000)
+	noise := make([]byte, 400<<10)
+	for i := range noise {
+		noise[i] = byte(' ' + r.IntN(95))
+	}
+	text := plain + string(noise)
+	_, _, whole, _ := cutTo(t, encode(t, map[string]any{"content": []block{textBlock(text)}}), 64<<10, false)
+	if n := whole.Bytes(); n < int64(len(noise)*3/4) || n > int64(len(noise)+len(plain)/8) {
+		t.Errorf("%d bytes of %d in memory", n, len(text))
+	}
+	for range 200 {
+		from, length := r.Int64N(whole.Size()), 1+r.Int64N(100<<10)
+		raw, to := whole.Blocks(from, length, 64<<10, uri)
+		var b block
+		if err := json.Unmarshal(raw, &b); err != nil {
+			t.Fatal(err)
+		}
+		for !utf8.RuneStart(text[from]) {
+			from--
+		}
+		if *b.Text != text[from:to] || to-from > max(length, utf8.UTFMax) || to-from < min(length, 20<<10, whole.Size()-from)-utf8.UTFMax {
+			t.Errorf("%d bytes from %d are %d bytes", length, from, to-from)
+		}
+	}
+}
+
+// What is kept of a result does not keep its bytes, which may be a hundred times as many.
+func TestContentRetainsNoResult(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]block{
+		"short": textBlock(strings.Repeat("x", 9000)),
+		"long":  textBlock(strings.Repeat("0123456789\n", 100_000)),
+		"image": {Type: "image", MimeType: "image/png", Data: strings.Repeat("A", 9000)},
+	} {
+		raw := encode(t, map[string]any{"content": []block{b}})
+		first := weak.Make(&raw[0])
+		_, _, whole, _ := cutTo(t, raw, bound.MinResult, false)
+		raw = nil
+		runtime.GC()
+		if first.Value() != nil {
+			t.Errorf("%s: the result is retained", name)
+		}
+		runtime.KeepAlive(whole)
+	}
 }

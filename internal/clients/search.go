@@ -47,7 +47,7 @@ func searcher(is func(Searcher) bool) (Searcher, bool) {
 	return searchers[i], true
 }
 
-// Named returns the IDs of the clients whose name in clientInfo is known, in order.
+// Named returns the IDs of the clients with a known name in clientInfo, sorted.
 func Named() []string {
 	var ids []string
 	for _, s := range searchers {
