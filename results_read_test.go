@@ -135,6 +135,9 @@ func TestReadsAreCalls(t *testing.T) {
 	g, _ := withBulk(t, func(cfg *config.Config) {
 		cfg.Quotas = []config.Quota{{Per: config.QuotaPerAll, On: []string{"read_result", "signalbox:*"}, Calls: config.Rate{Calls: 2, Every: time.Hour}}}
 	})
+	if got := answerTo(t, g, requestOf(t, nil, "server/discover", `{}`)); !strings.Contains(got, `"resources":{"listChanged":true},"tools":{`) {
+		t.Error(got)
+	}
 	id, _ := cutFor(t, g, nil, "bulk__get")
 	read := func() string { return answerTo(t, g, readOf(t, nil, id, 0)) }
 	resource := func() string {

@@ -519,9 +519,16 @@ func TestLargeImage(t *testing.T) {
 func TestResultThroughCallTool(t *testing.T) {
 	withProfileSite(t, "modern", func(cfg *config.Config) {
 		withSearch(cfg)
+		cfg.Profiles = append(cfg.Profiles, config.Profile{Name: "auto", View: config.ViewAuto})
 		cfg.Servers[1].Results = &config.ServerResults{Max: 4 << 10} // github
 	}, func(s *profileSite) {
 		s.servers["github"].more = manyLines(30 << 10)
+		// Clients that are sent the tools of servers are sent read_result with them.
+		for profile, want := range map[string]string{"auto": "read_result", "": "read_result"} {
+			if names := namesIn(t, peer{s.At(profile), nil}.ask("tools/list", "", ""), "tools", "name"); names[0] != want || len(names) != 10 {
+				t.Errorf("%q: %q", profile, names)
+			}
+		}
 		for era, c := range s.peers("found") {
 			gatewaytest.WantEqual(t, era+" list", strings.Join(namesIn(t, c.ask("tools/list", "", ""), "tools", "name"), " "), "find_tool call_tool call_tool_readonly read_result files__slow github__slow")
 			before := s.G.Status().Results.Cut
