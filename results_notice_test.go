@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -58,4 +60,15 @@ func TestNotifiedResultIsCut(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// A server with another limit of its results goes on.
+func TestLimitOfResultsRestartsNothing(t *testing.T) {
+	t.Parallel()
+	b := &activeBackend{client: new(client.Client), srv: config.Backend{Name: "a"}}
+	next := b.srv
+	next.Results = &config.ServerResults{Max: 8 << 10}
+	if got := b.withConfig(&next, &b.limits); got == nil || got.srv.Results != next.Results {
+		t.Errorf("got %+v", got)
+	}
 }

@@ -536,6 +536,9 @@ func TestResultThroughCallTool(t *testing.T) {
 			if n := strings.Count(answer, "signalbox://results/"); n != 1 || len(answer) > 4<<10+200 || s.G.Status().Results.Cut != before+1 {
 				t.Errorf("%s: %d links, %d bytes, %d cuts", era, n, len(answer), s.G.Status().Results.Cut-before)
 			}
+			if calls := s.G.Calls(signalbox.CallFilter{Most: 2}).Calls; calls[0].Name != "call_tool" || calls[0].ResponseBytes > 4<<10 || calls[1].ResponseBytes < 30<<10 {
+				t.Errorf("%s: the inner call does not have the whole result: %+v", era, calls)
+			}
 			a := readAnswer(t, answer)
 			id, at, ok := a.rest()
 			whole := a.text()
