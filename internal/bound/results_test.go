@@ -323,6 +323,7 @@ func TestStructuredContent(t *testing.T) {
 	if got, _, _, from := cutTo(t, []byte(`{"structuredContent":`+large+`}`), bound.MinResult, false); got.StructuredContent != nil || from != 0 || len(got.Content) != 2 {
 		t.Errorf("%+v, from %d", got, from)
 	}
+	raw = append([]byte(`{"isError":false,`), raw[1:]...)
 	got, out, whole, from := cutTo(t, raw, bound.MinResult, true)
 	if !got.IsError || got.StructuredContent != nil || from != 0 || len(got.Content) != 2 || whole.Size() != int64(len(large)+5) || bytes.Count(out, []byte(`"isError"`)) != 1 {
 		t.Errorf("as an error: %s", out)
