@@ -53,6 +53,7 @@ type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
 	outer   *outerCall     // not nil if its answer is that of calls of its own
+	of      mcp.CallID     // if it reads the result of a call: that call
 	refused bool           // by the policy or a filter, and so not sent
 
 	verdict
@@ -114,6 +115,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		c.Reason = f.Reason
 	}
+	c.Parent = started.of
 	if n := len(req.Outer); n > 0 {
 		c.Parent = req.Outer[n-1].Call
 	}
@@ -171,7 +173,7 @@ const CallMessage = "call"
 // arguments and no results. All times are milliseconds.
 type CallRecord struct {
 	ID             string      `json:"call"`
-	Parent         string      `json:"parent,omitempty"` // the call that has made it
+	Parent         string      `json:"parent,omitempty"` // the call that has made it; for one that reads a result, the call that it is of
 	Received       time.Time   `json:"time"`
 	Method         string      `json:"method"`
 	Name           string      `json:"name"`    // of the item, or its URI; a long one is cut
@@ -209,7 +211,7 @@ type CallRecord struct {
 	Handshake float64 `json:"handshakeMs,omitzero"` // the handshake with the server
 	Waiting   float64 `json:"waitingMs,omitzero"`   // for answers of the client
 
-	// Inner are the calls that it has made, of those that are remembered, oldest first. Only
+	// Inner are the calls that it has made, and those that have read its result, of those that are remembered, oldest first. Only
 	// [Gateway.Call] sets it.
 	Inner []CallRecord `json:"inner,omitempty"`
 }

@@ -52,6 +52,9 @@ type Explanation struct {
 	Server   *BackendStatus `json:"server,omitempty"`
 	Disabled string         `json:"disabled,omitempty"`
 
+	// OfGateway reports that it is a tool of the gateway itself.
+	OfGateway bool `json:"ofGateway,omitempty"`
+
 	// Meant is the offered name that is most similar, or "".
 	Meant string `json:"meant,omitempty"`
 }
@@ -166,6 +169,9 @@ func (x *explainer) explain() *Explanation {
 	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
 		e.Offered = true
+	}
+	if own, ok := x.seen.catalog.Tool(x.name); ok && own.IsOwn() {
+		e.OfGateway, e.Offered = true, true
 	}
 	if len(e.Items) == 0 && !e.Offered {
 		x.explainUnlisted(e)
@@ -344,6 +350,10 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	case catalog.Conflict:
 		it.Code = code.NameConflict
 		x.conflict(it, d)
+	case catalog.Reserved:
+		it.Code = code.NameReserved
+		it.step(x.places.Setting("", "results"), "the gateway has a tool with this name (results)")
+		it.Fix = "rename it"
 	case catalog.Taken:
 		it.Code = code.NameConflict
 		x.taken(it, d)

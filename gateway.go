@@ -52,6 +52,7 @@ type Gateway struct {
 	quotas   quota.Quotas
 	signIns  signIns
 	agreed   confirm.Agreed
+	results  *keptResults
 	isLocal  bool // the listener is on loopback
 
 	exchanges atomic.Bool    // whether a backend may list with the token of a user
@@ -136,6 +137,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		recorder:   recorder.New(),
 	}
 	g.userLists = newUserLists(g)
+	g.results = newKeptResults()
 	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
@@ -246,6 +248,7 @@ func (g *Gateway) stop(ctx context.Context) error {
 		return nil
 	}
 	g.cancel()
+	g.results.close()
 	backends := g.view.Load().backends
 	errs := make([]error, len(backends))
 	var ending sync.WaitGroup

@@ -327,6 +327,9 @@ func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
 		if f := l.sub.g.taskFilter(l.sub.req, l.backend, t.name); f != nil {
 			n, _ = f.notice(n)
 		}
+		if c := l.sub.g.taskCut(l.sub.req, l.backend, t.name); c != nil && n != nil {
+			n, _ = c.notice(n)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ func (g *Gateway) newMetrics() (*metrics.Set, error) {
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
-	instruments = append(instruments, g.authInstruments()...)
+	instruments = append(append(instruments, g.authInstruments()...), g.results.instruments()...)
 	return metrics.New(append(instruments, g.backendInstruments()...), kinds)
 }
 

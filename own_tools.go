@@ -25,12 +25,17 @@ import (
 // This file has the tools of the gateway, in profiles with a search view: find_tool and call_tool.
 // Nothing is kept for a client.
 
-// serveOwnTool serves a call of a tool of the gateway, which may make calls of its own.
-func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, by *outerCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	if item.entry.Name == catalog.FindTool {
-		return g.findTool(ctx, item, req)
+// serveOwnTool serves a call of a tool of the gateway, which may make calls of its own. If it reads a result, of is the call that had it.
+func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, by *outerCall, req *mcp.Request, caller mcp.Caller) (of mcp.CallID, res *mcp.Result, err error) {
+	switch item.entry.Name {
+	case catalog.FindTool:
+		res, err = g.findTool(ctx, item, req)
+	case catalog.ReadResult:
+		of, res, err = g.readResult(ctx, req)
+	default:
+		res, err = g.callTool(ctx, item, by, req, caller)
 	}
-	return g.callTool(ctx, item, by, req, caller)
+	return of, res, err
 }
 
 // bytesOfToken is the size of a token, in bytes, as far as it is known without the model.
@@ -170,9 +175,18 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 	if err != nil {
 		return nil, err
 	}
+	var cut *resultCut
+	if item.cuts {
+		if cut = g.cutOf(req, item.view, by.Call, name, arguments); cut != nil {
+			caller = cut.caller(caller)
+		}
+	}
 	res, err := g.inner(ctx, req, by, "tools/call", params, caller)
 	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
+	}
+	if cut != nil && err == nil {
+		return cut.apply(res)
 	}
 	return res, err
 }

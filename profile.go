@@ -57,7 +57,7 @@ func (c viewer) owner() string {
 // derive sets what follows from the other fields of a view. before is the view that it is made from, or
 // nil.
 func (g *Gateway) derive(v, before *view) {
-	v.filters = compileFilters(v.cfg, before)
+	v.filters, v.cuts = compileFilters(v.cfg, before), v.cfg.CutsResults()
 	v.advice = sync.OnceValue(v.adviceOf)
 	v.pages = sync.OnceValue(v.pagesOf)
 	if v.policy != nil {
@@ -76,7 +76,10 @@ func (g *Gateway) derive(v, before *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, filters: v.filters, pins: v.pins, pages: v.pages, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{
+		cfg: v.cfg, filters: v.filters, cuts: v.cuts, pins: v.pins, pages: v.pages, policy: v.policy, items: v.items,
+		catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
+	}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])
@@ -139,7 +142,7 @@ func (g *Gateway) hasProfile(name string) bool {
 func catalogProfiles(cfg *config.Config) []catalog.Profile {
 	var all []catalog.Profile
 	for _, p := range cfg.AllProfiles() {
-		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude}
+		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, ReadsResults: cfg.CutsResults()}
 		if p.HasSearch() {
 			part.Finder = &catalog.Finder{Always: p.Always, Split: p.Split, Auto: p.View == config.ViewAuto}
 		}

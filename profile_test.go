@@ -31,6 +31,7 @@ type profileServer struct {
 	*mux.Mux
 
 	name string
+	more string // that the tools say
 	mu   sync.Mutex
 	seen []string
 }
@@ -38,7 +39,9 @@ type profileServer struct {
 func newProfileServer(name string) *profileServer {
 	s := &profileServer{name: name}
 	tool := func(own string) mux.Tool {
-		return mux.Tool{Name: own, Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("%s of %s", own, name), nil }}
+		return mux.Tool{Name: own, Call: func(context.Context, *mux.Call) (*mux.Result, error) {
+			return mux.Say("%s of %s%s", own, name, s.more), nil
+		}}
 	}
 	slow := mux.Tool{Name: "slow", Task: mux.TaskOptional, Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		return call.Background(ctx, func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {

@@ -185,6 +185,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	g.secrets.Store(secretsOf(cfg))
 	g.metrics.UseTools(cfg.Metrics.Tools)
 	g.useQuotas(cfg)
+	g.useResults(old.cfg, cfg)
 	g.operators.Store(newOperators(cfg))
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced

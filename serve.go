@@ -78,6 +78,13 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if by.name = name; kind == catalog.Resources {
 		by.name = stripURI(name)
 	}
+	if kind == catalog.Resources && strings.HasPrefix(name, resultURI) {
+		var isKept bool
+		if by.of, isKept, res, err = g.readKept(ctx, req, name); isKept {
+			by.name = resultURI
+			return by, res, err
+		}
+	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
 	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
@@ -102,7 +109,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	by.verdict = item.why
 	if f.entry.IsOwn() {
 		by.outer = &outerCall{OuterCall: mcp.OuterCall{Name: f.entry.Name, Call: id}}
-		res, err = g.serveOwnTool(ctx, item, by.outer, req, caller)
+		by.of, res, err = g.serveOwnTool(ctx, item, by.outer, req, caller)
 		return by, res, err
 	}
 	if kind == catalog.Tools {
@@ -112,6 +119,12 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	if err := g.charge(ctx, req, kind, name); err != nil {
 		return by, nil, err
+	}
+	var cut *resultCut
+	if item.cuts && kind == catalog.Tools && req.Outer == nil { // an outer call cuts its own result
+		if cut = g.cutOf(req, item.view, id, name, req.Params.Raw(mcp.FieldArguments)); cut != nil {
+			caller = cut.caller(caller)
+		}
 	}
 	var filter *resultFilter
 	if item.filters != nil {
@@ -136,6 +149,9 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	if filter != nil && err == nil {
 		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)
+	}
+	if cut != nil && err == nil {
+		res, err = cut.apply(res)
 	}
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)

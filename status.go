@@ -48,6 +48,9 @@ type Status struct {
 	InFlight int   `json:"inFlight"`     // requests and streams
 	Pending  int64 `json:"pendingBytes"` // size of the responses that clients have not read
 
+	// Results is what is kept of large results, or nil if none are cut.
+	Results *ResultsStatus `json:"results,omitempty"`
+
 	// Limits are those in force, formatted as in a file, by their keys below "limits".
 	// An error that a limit causes names its key, which can be looked up here.
 	Limits map[string]string `json:"limits"`
@@ -171,6 +174,9 @@ func (g *Gateway) Status() Status {
 	processes := v.processes() // takes longer, so that the rest is of one moment
 	for i := range s.Backends {
 		s.Backends[i].setProcesses(&processes[i])
+	}
+	if v.cuts {
+		s.Results = new(g.results.status())
 	}
 	s.Issuers = g.issuerStatus()
 	if at := g.reloaded.Load(); at != nil {

@@ -99,15 +99,20 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	known := aliases{own: name}
-	filter := g.taskFilter(req, b, name)
-	if filter == nil {
-		return b.serveParams(ctx, req, &params, caller, known)
+	filter, cut := g.taskFilter(req, b, name), g.taskCut(req, b, name)
+	if cut != nil {
+		caller = cut.caller(caller)
 	}
-	res, err := b.serveParams(ctx, req, &params, filter.caller(caller), known)
-	if err != nil {
-		return nil, err
+	if filter != nil {
+		caller = filter.caller(caller)
 	}
-	_, res, err = g.filterResult(filter, req.Method, verdict{}, res)
+	res, err := b.serveParams(ctx, req, &params, caller, known)
+	if err == nil && filter != nil {
+		_, res, err = g.filterResult(filter, req.Method, verdict{}, res)
+	}
+	if err == nil && cut != nil {
+		return cut.apply(res)
+	}
 	return res, err
 }
 

@@ -470,5 +470,9 @@ func TestWrappersPassEverything(t *testing.T) {
 			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultFilter).caller(c) },
 			Without: []string{"Receive"}, // results are filtered as a whole
 		},
+		"cutCaller": {
+			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultCut).caller(c) },
+			Without: []string{"Receive"}, // results are cut as a whole
+		},
 	})
 }

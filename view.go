@@ -28,6 +28,7 @@ type view struct {
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	filters *bound.Filters // nil without filters; set by derive
+	cuts    bool           // results of some tool may be cut; likewise
 
 	advice func() map[string]int // returns adviceOf; likewise
 	pages  func() pages          // returns pagesOf; nil before the first lists
@@ -210,6 +211,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     policyPatterns(v.cfg),
 		Pin:          v.pins.judgeItem,
+		ReadsResults: v.cfg.CutsResults(),
 	}
 }
 

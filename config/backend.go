@@ -67,6 +67,9 @@ type Backend struct {
 	// in bytes. Zero and negative are no limit.
 	Memory int64 `json:"memory"`
 
+	// Results is what becomes of large results of its tools; nil is as in Config.Results.
+	Results *ServerResults `json:"results"`
+
 	// Launch is how a server of npx is started: "runner" or "direct"; "" means "runner".
 	Launch string `json:"launch"`
 	// Era is auto, legacy, modern, or a revision of the protocol, which replaces

@@ -72,6 +72,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
 		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
 		{"search", c.Search == next.Search},
+		{resultsKey, reflect.DeepEqual(c.Results, next.Results)},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},
@@ -123,6 +124,7 @@ func (s Backend) launch() Backend {
 	s.Secrets = nil // they are in the other fields
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
 	s.Timeout, s.Idle, s.Memory, s.Share, s.Era = 0, 0, 0, false, ""
+	s.Results = nil
 	s.Type = s.Transport()
 	return s
 }

@@ -73,6 +73,8 @@ type Config struct {
 	Pins Pins `json:"pins"`
 	// Search is when ViewAuto lists all tools.
 	Search Search `json:"search"`
+	// Results is what becomes of large results of tools.
+	Results Results `json:"results"`
 	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.

@@ -190,7 +190,8 @@ func TestEffective(t *testing.T) {
 	want := &config.Config{
 		Servers: []config.Backend{{Name: "a", Command: "x", Era: "auto"}, {Name: "b", Command: "x", Era: "modern"}},
 		Listen:  "[::1]:1", Path: "/mcp", Name: "signalbox", Conflict: config.ConflictHide, Reload: config.ReloadGuarded,
-		Search: config.Search{Above: 10_000},
+		Search:  config.Search{Above: 10_000},
+		Results: config.Results{Keep: 30 * time.Minute, Total: 256 << 20, Structured: config.StructuredPass},
 		Limits: config.Limits{
 			RequestBody: 4 << 20, RequestHeaders: 64 << 10, BackendMessage: 16 << 20, Schema: 256 << 10, LogLine: 8 << 10,
 			EventLog: 1 << 20, EventLogs: 256 << 20, Pending: 128 << 20, PendingPerPrincipal: 64 << 20, EventRetention: 5 * time.Minute,

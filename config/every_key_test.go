@@ -56,6 +56,8 @@ func rightValues() map[string][]string {
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 		"allow, deny":                            {`"allow"`, `"deny"`},
 		"untrusted":                              {`"untrusted"`},
+		"pass, error":                            {`"pass"`, `"error"`},
+		"a mapping of names to sizes":            {`{}`},
 		"refuse, allow":                          {`"refuse"`, `"allow"`},
 		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},
 		"hold, allow":                            {`"hold"`, `"allow"`},
@@ -127,6 +129,10 @@ func special() map[string][]string {
 		"filters[].redact[].match": {`"x"`, `"(?i)\\bx{2,}"`},
 		"filters[].refuse":         {`"'x' in args"`},
 
+		"results.max":                 {`"4KiB"`, `"none"`},
+		"results.clients":             {`{}`, `{"codex": "8KiB"}`},
+		"mcpServers.NAME.results.max": {`"4KiB"`, `"none"`},
+
 		"mcpServers.NAME.headersHelper":                       {`{"command": ["x"]}`},
 		"mcpServers.NAME.headersHelper.command":               {`["x"]`, `["x", "y"]`},
 		"mcpServers.NAME.oauth":                               {`{}`},
@@ -169,6 +175,9 @@ func document(path, value string) string {
 		}
 		if key == "oauth.idToken" || key == "oauth.authorizationServer" || strings.HasPrefix(key, "oauth.authorizationServer.") {
 			return idJAGDocument(strings.TrimPrefix(key, "oauth."), value)
+		}
+		if results, ok := strings.CutPrefix(key, "results."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", "results": {%q: %s}}}}`, results, value)
 		}
 		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)

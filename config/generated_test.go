@@ -146,6 +146,8 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, policyRuleKeys(), PolicyRule{})
 	sameNames(t, filterKeys(), Filter{})
 	sameNames(t, redactionKeys(), Redaction{})
+	sameNames(t, resultsKeys(), Results{})
+	sameNames(t, serverResultsKeys(), ServerResults{})
 }
 
 func sameNames[T any](t *testing.T, keys []key, zero T) {

@@ -58,6 +58,7 @@ func configKeys() []key {
 		// Mappings, each with a table in the documents.
 		{"pins", object(pinKeys(), nil), "", "What becomes of tools, prompts and instructions that differ from those that were approved with `signalbox lock`."},
 		{"search", object(searchKeys(), nil), "", "When profiles with \"view\": \"auto\" show find_tool and call_tool."},
+		{resultsKey, object(resultsKeys(), nil), "", "What becomes of large results of tools. Without \"max\" they are sent whole."},
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},
@@ -228,6 +229,8 @@ func serverKeys() []key {
 		{"idle", duration(), "", "How long a process may serve no client before it is ended. Its lists stay offered, and the next call starts it. The default is 10m. Unless the key is set, a process in which a client has made calls is ended only with the session of that client. With it, such a process is ended as well, and what it has kept for the client is lost. A process with a running task or a subscription is never ended. none keeps all processes."},
 		// A server that leaks would take the memory of all others.
 		{"memory", size(), "", "How much resident memory a process may use, together with what it has started, such as 512MiB. It is measured every 5 seconds, but not on Windows. A process that uses more is killed; the outcome of its calls is unknown."},
+		// For a server with large results that are worth their tokens, or with none.
+		{resultsKey, optional(object(serverResultsKeys(), nil)), "", "What becomes of large results of the server's tools, instead of \"results\" of the file."},
 		// npx takes longer to start, and more memory, than many of the servers that it starts.
 		{"launch", oneOf("runner", "direct"), "", "How a server of npx is started: by npx (runner, the default), or by node itself (direct), which takes less time and memory. The latter needs a package with an exact version that npx has installed before, and no options but -y; otherwise npx is used."},
 		// For servers that respond misleadingly when their revision is probed.

@@ -39,13 +39,16 @@ func Build(backends []Backend, opt Options) *Catalog {
 		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
-		capabilities: mergeCapabilities(backends),
+		capabilities: mergeCapabilities(backends, opt.ReadsResults),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
 	// Each kind separately: a prompt may have the name of a tool, and each list has its
 	// own pages.
 	for k := range NumKinds {
 		entries := b.entries(k)
+		if k == Tools && opt.ReadsResults {
+			entries = withReadResult(entries)
+		}
 		fresh := freshness(k, backends)
 		if opt.Private {
 			fresh.public = false
@@ -206,6 +209,9 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 			// The item exists but cannot be called: clients get the answer for an
 			// unknown name, and the audit log marks it as hidden.
 			b.hide(k, e.Name)
+		case Reserved:
+			b.report.item(code.NameReserved, e.BackendName, k, e.Own, "left out: the gateway has a tool with this name (results); rename it")
+			return true
 		default: // Taken: the name is offered
 		}
 		lost.add(e, group)

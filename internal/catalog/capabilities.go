@@ -24,7 +24,9 @@ func (c *Catalog) Instructions() string { return c.instructions }
 // mergeCapabilities includes only capabilities that the gateway implements itself.
 // Others, such as experimental ones, are not passed on, because the gateway would
 // depend on a backend for them.
-func mergeCapabilities(backends []Backend) []byte {
+//
+// With readsResults the gateway itself has a tool and resources.
+func mergeCapabilities(backends []Backend, readsResults bool) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
 		{"completions", `{}`},
@@ -33,7 +35,7 @@ func mergeCapabilities(backends []Backend) []byte {
 		{"resources", resourcesCapability(backends)},
 		{"tools", `{"listChanged":true}`},
 	} {
-		if slices.ContainsFunc(backends, func(in Backend) bool {
+		if isOwn := readsResults && (c.name == "resources" || c.name == "tools"); isOwn || slices.ContainsFunc(backends, func(in Backend) bool {
 			return in.mayOfferAny() || declares(in.Capabilities, c.name)
 		}) {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))

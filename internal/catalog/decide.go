@@ -21,6 +21,7 @@ const (
 	Taken               // another has its name or URI first
 	Withheld            // the filter of a view or profile
 	Held                // Options.Pin, before Invalid
+	Reserved            // a tool of the gateway has its name, before Conflict
 )
 
 // A Decision is a Verdict about one listed item, with what led to it.
@@ -154,6 +155,8 @@ func (b *builder) contest(e *Entry, group []*Entry) Verdict {
 	// A URI means the same resource from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
+	case b.opt.ReadsResults && e.Kind == Tools && e.Name == ReadResult:
+		return Reserved
 	case len(group) == 1, firstWins && group[0] == e:
 		return Offered
 	case firstWins:

@@ -31,11 +31,12 @@ type Finder struct {
 }
 
 // The names of the tools of the gateway. A tool of a backend with one of them is not in a profile with a
-// Finder.
+// Finder, or for the last one, where results are cut.
 const (
 	FindTool         = "find_tool"
 	CallTool         = "call_tool"
 	CallToolReadOnly = "call_tool_readonly"
+	ReadResult       = "read_result"
 )
 
 // ownTool is the Backend of an Entry that is a tool of the gateway.
@@ -92,7 +93,7 @@ type found struct {
 	*Finder
 
 	short func() section // the tools of the gateway, and those that are always listed
-	whole func() section // the tools of backends
+	whole func() section // the tools of backends, and read_result
 	bytes func() int     // of the definitions of these
 
 	mu     sync.Mutex
@@ -127,7 +128,7 @@ func newFound(f *Finder, tools section, lists *sharedLists) *found {
 	return &found{
 		Finder: f,
 		short:  part(f.lists),
-		whole:  part(func(e *Entry) bool { return !e.IsOwn() }),
+		whole:  part(func(e *Entry) bool { return !f.has(e.Name) }),
 		bytes: sync.OnceValue(func() (n int) {
 			for e := range tools.all() {
 				if !e.IsOwn() {

@@ -64,6 +64,9 @@ type Options struct {
 	// Pin, if not nil, decides about an item as its backend lists it, before anything else.
 	Pin func(backend string, k Kind, item json.RawMessage) Pin
 
+	// ReadsResults adds the tool of the gateway that reads the rest of results that were cut.
+	ReadsResults bool
+
 	// Patterns are patterns of names and URIs, by their places in the configuration, to check
 	// for those that match nothing.
 	Patterns []PlacedPattern

@@ -24,6 +24,9 @@ type Profile struct {
 
 	// Finder, if not nil, lets clients search the tools.
 	Finder *Finder
+
+	// ReadsResults is as in Options.
+	ReadsResults bool
 }
 
 // Profile returns the part of the Catalog that p selects. It is as if the gateway had
@@ -38,7 +41,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	v.capabilities = mergeCapabilities(backends)
+	v.capabilities = mergeCapabilities(backends, p.ReadsResults)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.
@@ -68,6 +71,9 @@ func (p *Profile) Judge(k Kind, backend, name string) (v Verdict, pattern int) {
 
 // Admits reports whether an offered item is in the profile.
 func (p *Profile) Admits(e *Entry) bool {
+	if e.IsOwn() {
+		return p.ReadsResults
+	}
 	v, _ := p.Judge(e.Kind, e.BackendName, e.Name)
 	return v == Offered
 }

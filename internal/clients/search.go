@@ -46,3 +46,15 @@ func searcher(is func(Searcher) bool) (Searcher, bool) {
 	}
 	return searchers[i], true
 }
+
+// Named returns the IDs of the clients with a known name in clientInfo, sorted.
+func Named() []string {
+	var ids []string
+	for _, s := range searchers {
+		if s.Info != "" {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

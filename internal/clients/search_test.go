@@ -3,7 +3,10 @@
 
 package clients
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Each client with a search is one of the table, with a source; one without a name is not.
 func TestSearchers(t *testing.T) {
@@ -15,6 +18,9 @@ func TestSearchers(t *testing.T) {
 		if got, ok := SearcherNamed(s.Info); s.Info != "" && (!ok || got.ID != s.ID) {
 			t.Errorf("%q is %+v", s.Info, got)
 		}
+	}
+	if got, want := Named(), []string{"claude-code", "codex", "cursor", "vscode"}; !slices.Equal(got, want) {
+		t.Errorf("named are %q, want %q", got, want)
 	}
 	for _, name := range []string{"", "zed"} {
 		if s, ok := SearcherNamed(name); ok || SearchesTools(name) {

@@ -259,8 +259,8 @@ func All() []Entry {
 			"Text was hidden in it, which a model would read; or it was copied from a page with such characters.",
 			"Look at it with `signalbox approve SERVER`, which spells them out. `pins: {hidden: allow}` offers all of them.", false,
 		}, {
-			NameReserved, "A tool of a server has the name of a tool of the gateway, and a profile does not have it.",
-			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
+			NameReserved, "A tool of a server has the name of a tool of the gateway, and is not offered, or not in a profile.",
+			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`; or results are cut, and there is `read_result`. The server has no prefix, or a `rename` gives one of these names.",
 			"Give the server a `prefix`, or the tool another name with `rename`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",

@@ -163,3 +163,17 @@ func TestStatusOfUserLists(t *testing.T) {
 		t.Errorf("status:\n%s", got)
 	}
 }
+
+// What is kept of large results is shown where results are cut.
+func TestStatusOfResults(t *testing.T) {
+	t.Parallel()
+	s := &control.Status{}
+	if got := string(statusText("at x", s, &statusFlags{})); strings.Contains(got, "cut") {
+		t.Errorf("status:\n%s", got)
+	}
+	s.Results = &signalbox.ResultsStatus{Kept: 2, Bytes: 3 << 10, Cut: 5, Evicted: 1}
+	const want = "5 results of tools cut, 2 kept with 3 KiB, 1 dropped for lack of room\n"
+	if got := string(statusText("at x", s, &statusFlags{})); !strings.Contains(got, want) {
+		t.Errorf("status:\n%s", got)
+	}
+}

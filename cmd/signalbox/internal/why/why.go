@@ -146,7 +146,7 @@ func whyKept(ctx context.Context, e *command.Env, f *target.Flags, src source.So
 		if x, err = t.Explain(ctx, name); err != nil {
 			return err
 		}
-		if from != "" && len(x.Items) == 0 && x.Route == nil && x.Server == nil && x.Disabled == "" {
+		if from != "" && len(x.Items) == 0 && x.Route == nil && !x.OfGateway && x.Server == nil && x.Disabled == "" {
 			x = nil
 			e.PrintError("no kept list has it: starting all backends")
 		}
@@ -298,6 +298,8 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
 	case x.Route != nil:
 		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
+	case x.OfGateway:
+		return "offered. It is a tool of the gateway itself."
 	case x.Server != nil:
 		return serverText(x.Server, now)
 	case x.Disabled != "":

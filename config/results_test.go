@@ -1,0 +1,70 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// The limit of a server or a client applies in place of that of all, and the smaller one of both.
+func TestMaxResult(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		results, server string
+		client          string
+		want            int64 // KiB
+		cuts            bool
+	}{
+		{`{}`, ``, "codex", 0, false},
+		{`{"max": "16KiB"}`, ``, "codex", 16, true},
+		{`{"max": "none"}`, ``, "codex", 0, false},
+		{`{"max": "16KiB"}`, `{"max": "8KiB"}`, "codex", 8, true},
+		{`{"max": "16KiB"}`, `{"max": "32KiB"}`, "codex", 32, true},
+		{`{"max": "16KiB"}`, `{"max": "none"}`, "codex", 0, true},
+		{`{"max": "16KiB"}`, `{}`, "codex", 16, true},
+		{`{}`, `{"max": "8KiB"}`, "codex", 8, true},
+		{`{"clients": {"codex": "8KiB"}}`, ``, "codex", 8, true},
+		{`{"clients": {"codex": "8KiB"}}`, ``, "cursor", 0, true},
+		{`{"clients": {"codex": "none"}}`, ``, "codex", 0, false},
+		{`{"max": "16KiB", "clients": {"codex": "32KiB"}}`, ``, "codex", 32, true},
+		{`{"max": "16KiB", "clients": {"codex": "none"}}`, ``, "codex", 0, true},
+		{`{"clients": {"codex": "8KiB"}}`, `{"max": "32KiB"}`, "codex", 8, true},
+		{`{"clients": {"codex": "32KiB"}}`, `{"max": "8KiB"}`, "codex", 8, true},
+		{`{"clients": {"codex": "none"}}`, `{"max": "8KiB"}`, "codex", 8, true},
+		{`{"clients": {"codex": "8KiB"}}`, `{"max": "none"}`, "codex", 0, true},
+	} {
+		server := `"command": "x"`
+		if tt.server != "" {
+			server += `, "results": ` + tt.server
+		}
+		c := parsed(t, `{"mcpServers": {"a": {`+server+`}}, "results": `+tt.results+`}`).Effective()
+		if got := c.MaxResult("a", tt.client); got != tt.want<<10 || c.CutsResults() != tt.cuts {
+			t.Errorf("%s, %s: %d, %t", tt.results, tt.server, got, c.CutsResults())
+		}
+		if got := c.MaxResult("in the process", ""); got != max(0, c.Results.Max) {
+			t.Errorf("%s: %d for another server", tt.results, got)
+		}
+	}
+}
+
+func TestResultsProblems(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ results, server, want string }{
+		{`{"max": "4095B"}`, `{}`, `x.json:1:75: "max" leaves no room for text beside the note that the result was cut (write at least "4KiB")`},
+		{`{}`, `{"max": "1KiB"}`, `x.json:1:58: "max" leaves no room`},
+		{`{"clients": {"codex": "1KiB"}}`, `{}`, `"codex" leaves no room`},
+		{`{"clients": {"codx": "8KiB"}}`, `{}`, `"codx" is not the id of a client with a known name (did you mean "codex"?)`},
+		{`{"clients": {"zed": "8KiB"}}`, `{}`, `"zed" is not the id of a client with a known name`},
+		{`{"structured": "cut"}`, `{}`, `"structured"`},
+	} {
+		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {"command": "x", "results": `+tt.server+`}}, "results": `+tt.results+`}`), nil)
+		if err == nil || strings.Count(err.Error(), "x.json") != 1 || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.results, err, tt.want)
+		}
+	}
+	if c := parsed(t, `{"mcpServers": {}, "results": {"structured": "error"}}`); len(c.Notes) != 1 || !strings.Contains(c.Notes[0].String(), "no result is cut") {
+		t.Errorf("%v", c.Notes)
+	}
+}
