@@ -81,6 +81,9 @@ func TestAppsInASearchView(t *testing.T) {
 			if !strings.Contains(tools[own], modelOnly) {
 				t.Errorf("%s", tools[own])
 			}
+			if other := plain.list()[own]; strings.Contains(other, "visibility") {
+				t.Errorf("another client is shown %s", other)
+			}
 		}
 		if got := host.request("tools/call", "find_tool", `"arguments":{"query":"refresh show","limit":10}`); strings.Contains(got, "a__refresh") || !strings.Contains(got, "a__show") {
 			t.Errorf("found: %s", got)

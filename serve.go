@@ -116,8 +116,8 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	by.verdict = item.why
 	if f.entry.IsOwn() {
-		by.isOuter = true
-		res, err = g.serveOwnTool(ctx, item, id, req, caller)
+		by.outer = &outerCall{OuterCall: mcp.OuterCall{Name: f.entry.Name, Call: id}}
+		res, err = g.serveOwnTool(ctx, item, by.outer, req, caller)
 		return by, res, err
 	}
 	if kind == catalog.Tools {

@@ -28,7 +28,7 @@ type Apps struct {
 }
 
 // HasApp reports whether a backend of this name has an app: it declares the extension, or one
-// of the tools that it lists has a page or is for apps. One whose apps are off has none.
+// of the tools that it lists has a page or is for apps. A backend with NoApps has none.
 func (c *Catalog) HasApp(backend string) bool { return c != nil && c.apps[backend] }
 
 // HasApps reports whether any backend has an app.
@@ -38,7 +38,8 @@ func (c *Catalog) HasApps() bool { return c != nil && len(c.apps) > 0 }
 func (c *Catalog) AppTools(own string) []*Entry {
 	var found []*Entry
 	for e := range c.Entries(Tools) {
-		if e.Own == own && !e.IsOwn() && e.App.ForApp() && c.apps[e.BackendName] {
+		mayCall := !e.IsOwn() && e.App.ForApp()
+		if e.Own == own && mayCall && c.apps[e.BackendName] {
 			found = append(found, e)
 		}
 	}
@@ -135,8 +136,8 @@ func (b *builder) hasOwnProfile(backend string) bool {
 	return slices.ContainsFunc(b.opt.Profiles, func(p Profile) bool { return len(p.Backends) == 1 && p.Backends[0] == backend })
 }
 
-// showApps changes the offered tools of a backend for clients that render apps, or of one whose
-// apps are off.
+// showApps changes the offered tools of a backend for clients that render apps, or of one with
+// NoApps.
 func (b *builder) showApps(backend int, tools []*Entry) {
 	in := &b.in[backend]
 	switch {
@@ -170,7 +171,7 @@ func (a Apps) showOwn(e *Entry) *Entry {
 // because clients that render apps look up the page of a tool there.
 func (a Apps) isForApps(e *Entry) bool { return a.Render && e.App.IsOfApp() }
 
-// backendsWithoutApps returns the names of the backends whose apps are off.
+// backendsWithoutApps returns the names of the backends with NoApps.
 func backendsWithoutApps(backends []Backend) map[string]bool {
 	var names map[string]bool
 	for i := range backends {
