@@ -66,9 +66,9 @@ func (v *view) hasApp(b *activeBackend) bool {
 	return !v.cfg.HasNoApps(&b.srv) && (b.srv.HasApps() || v.catalog.HasApp(b.Name()))
 }
 
-// hasAnyApp reports whether any backend has an app.
-func (v *view) hasAnyApp() bool {
-	return v.catalog.HasApps() || slices.ContainsFunc(v.backends, func(b *activeBackend) bool { return v.hasApp(b) })
+// mayHaveApps reports whether any backend has an app, or may have one in the lists of a user.
+func (v *view) mayHaveApps() bool {
+	return v.catalog.HasApps() || v.hasUsers(v.offered) || slices.ContainsFunc(v.backends, func(b *activeBackend) bool { return v.hasApp(b) })
 }
 
 // findOwn looks up a tool by the name that its backend has for it. The page of an app calls the

@@ -360,3 +360,62 @@ func TestOnlyClientRendersApps(t *testing.T) {
 		}
 	})
 }
+
+// Users of a server that lists only for them have its app, each its own.
+func TestAppsOfUsers(t *testing.T) {
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.meta = map[string]string{"show": `{"ui":{"resourceUri":"ui://show"}}`, "refresh": `{"ui":{"visibility":["app"]}}`}
+			d.give("ann", "show", "refresh")
+			d.give("bob", "show")
+			u := openUsers(t, d, era, nil)
+			u.signIn("ann")
+			u.signIn("bob")
+			ann := openAs(u.Gateway, mcp.V20260728, rendering, gatewaytest.WithToken("ann"))
+			bob := openAs(u.Gateway, mcp.V20260728, rendering, gatewaytest.WithToken("bob"))
+			plain := openAs(u.Gateway, mcp.V20260728, `{}`, gatewaytest.WithToken("ann"))
+			ann.wantNames("crm__show", "crm__refresh", "wiki__read")
+			bob.wantNames("crm__show", "wiki__read")
+			plain.wantNames("crm__show", "wiki__read")
+			ann.wantCalled("refresh", "refresh by ann")
+			bob.wantCalled("show", "show by bob")
+			bob.wantUnknown("refresh")
+			plain.wantUnknown("refresh")
+			if got := ann.list()["wiki__read"]; !strings.Contains(got, modelOnly) {
+				t.Errorf("%s: %s", era, got)
+			}
+		})
+	}
+}
+
+// A session to which a server adds an app has it, and another one has not.
+func TestAppOfOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGrowing()
+		list := s.On["tools/list"]
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
+			s.mu.Lock()
+			grown := s.grown[x.R.Header.Get("Mcp-Session-Id")]
+			s.mu.Unlock()
+			if !grown {
+				list(x)
+				return
+			}
+			x.Result(`{"tools":[` + tool("grow", "") + `,` + page("grown") + `,` + appOnly("tick") + `]}`)
+		}
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		full := strings.TrimSuffix(fullCapabilities, "}") + `,` + uiExtension + `}`
+		host, other, plain := openAs(h, mcp.V20251125, full), openAs(h, mcp.V20251125, full), openAs(h, mcp.V20251125, fullCapabilities)
+		host.wantNames("b__grow", "b__ask")
+		host.call("b__grow")
+		plain.call("b__grow")
+		host.wantNames("b__grow", "b__grown", "b__tick")
+		if got := host.call("tick"); !strings.Contains(got, `"content":[]`) {
+			t.Errorf("called by the app: %s", got)
+		}
+		plain.wantNames("b__grow", "b__grown")
+		other.wantNames("b__grow", "b__ask")
+		other.wantUnknown("tick")
+	})
+}

@@ -123,7 +123,7 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 		if all.byFeatures == nil {
 			all.byFeatures = make(map[backend.Features]*clientLists)
 		}
-		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p}
+		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p, renders: p.Has(backend.RendersApps)}
 		l.fetch = func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
 			return g.featureListsOf(ctx, b, p)
 		}
@@ -174,7 +174,7 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 		return
 	}
 	of := viewerOf(req)
-	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal}
+	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal, renders: g.renders(of.Peer)}
 	l.base = func() *view { return g.viewOf(of) }
 	l.fetch = func(ctx context.Context, b *activeBackend, _ backend.Features) (backend.Lists, error) {
 		return g.userLists.tracker(b, of).ListsFor(ctx, b.inScope(of))
@@ -241,6 +241,7 @@ type clientLists struct {
 	fetch func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error)
 
 	features  backend.Features // of the clients; not set for a session
+	renders   bool             // the clients render apps
 	principal string           // of a session
 
 	// used counts the backendLists of this kind that differ from the base.
@@ -436,10 +437,9 @@ func (l *clientLists) view(v *view) *view {
 		}
 	}
 	l.builtOn, l.built = v, v
-	rendered := v.rendered || l.features.Has(backend.RendersApps)
-	if differs || rendered != v.rendered {
+	if differs || l.renders && v.hasApps && !v.rendered {
 		next := *v
-		next.rendered = rendered
+		next.rendered = v.rendered || l.renders
 		next.offered, next.catalog = offers, next.build(offers)
 		l.g.derive(&next, v)
 		l.built = &next

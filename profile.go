@@ -58,7 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters = compileFilters(v.cfg, before)
-	v.hasApps = v.hasAnyApp()
+	v.hasApps = v.mayHaveApps()
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
