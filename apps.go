@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
@@ -88,7 +89,7 @@ func (g *Gateway) findOwn(ctx context.Context, req *mcp.Request, name string) (l
 	}
 	v := g.viewFor(of)
 	if f := (lookup{kind: catalog.Tools, name: name}).find(v); f.entry != nil {
-		return f, true, nil
+		return f, true, g.checkListed(req, name, f)
 	}
 	found := v.catalog.AppTools(name)
 	if len(found) == 0 {
@@ -139,9 +140,21 @@ func severalApps(name string, found []*catalog.Entry) error {
 	}
 }
 
+// checkListed returns an error if a tool that is found by its listed name must not be called by
+// it: an app has called another server's tool so.
+func (g *Gateway) checkListed(req *mcp.Request, name string, f lookupResult) error {
+	former := f.ownNames.boundTo(name)
+	if former == nil || f.entry.IsOwn() || former.BackendName == f.entry.BackendName || req.Outer != nil || !g.renders(req.Client) || !f.maySeeTool(viewerOf(req), former) {
+		return nil
+	}
+	return severalApps(name, []*catalog.Entry{former, f.entry})
+}
+
 // ownNames are the tools that were called by the names of their backends, in one configuration.
 // A name that one tool has had is never that of another server's: it becomes refused.
 type ownNames struct {
+	used atomic.Bool // there are some
+
 	mu    sync.Mutex
 	bound map[string]*catalog.Entry
 }
@@ -163,7 +176,18 @@ func (n *ownNames) bind(name string, e *catalog.Entry) (former *catalog.Entry) {
 		n.bound = make(map[string]*catalog.Entry)
 	}
 	n.bound[strings.Clone(name)] = e
+	n.used.Store(true)
 	return nil
+}
+
+// boundTo returns the tool that a name is bound to, or nil.
+func (n *ownNames) boundTo(name string) *catalog.Entry {
+	if n == nil || !n.used.Load() {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bound[name]
 }
 
 // renamedTo returns a request for a tool as one by the name that is listed, with which it is

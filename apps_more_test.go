@@ -4,6 +4,7 @@
 package signalbox_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -215,7 +216,9 @@ func TestListChangesForClientsThatRenderApps(t *testing.T) {
 				}
 			}
 		}
-		h := all.Open(t, nil)
+		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { all[r.Host].ServeHTTP(w, r) }))
+		cfg := config.Config{Servers: []config.Backend{{Name: "a", URL: "http://a/mcp"}, {Name: "o", URL: "http://o/mcp"}}}
+		h := gatewaytest.Open(t, cfg, signalbox.Options{Transport: way, ListsFolder: t.TempDir()})
 		host := openAs(h, mcp.V20251125, rendering)
 		host.wantNames("a__show", "a__refresh", "o__plain", "o__meta")
 		stream := h.Listen(host.session)
@@ -309,6 +312,26 @@ func TestOwnNameNeverMoves(t *testing.T) {
 		if got := ann.call("show"); !strings.Contains(got, `2 servers here (a__show, b__show)`) {
 			t.Errorf("after another caller: %s", got)
 		}
+	})
+}
+
+// A name that an app has called is not that of a tool which is listed by it later (C10).
+func TestOwnNameIsNotTakenByAListedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, other, all := withApp()
+		h := all.Open(t, func(cfg *config.Config) { cfg.Servers[1].Prefix = new("") })
+		host, plain := openAs(h, mcp.V20260728, rendering), openAs(h, mcp.V20260728, `{}`)
+		host.wantCalled("show", "show of a")
+		other.set(tool("plain", ""), tool("show", ""), tool("refresh", ""))
+		time.Sleep(2 * time.Minute)
+		plain.list()
+		time.Sleep(5 * time.Second)
+		plain.wantCalled("show", "show of o")
+		if got := host.call("show"); !strings.Contains(got, `2 servers here (a__show, show)`) {
+			t.Errorf("the name of another server's tool: %s", got)
+		}
+		host.wantCalled("plain", "plain of o")
+		host.wantCalled("refresh", "refresh of o") // no app has called it
 	})
 }
 

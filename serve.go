@@ -86,6 +86,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
 		f.entry = nil // likewise
 	}
+	if f.entry != nil && kind == catalog.Tools {
+		if err := g.checkListed(req, name, f); err != nil {
+			return by, nil, err
+		}
+	}
 	if f.entry == nil && kind == catalog.Tools && req.Outer == nil && g.renders(req.Client) {
 		found, ok, err := g.findOwn(ctx, req, name)
 		switch {
