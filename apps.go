@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -56,20 +57,24 @@ func (v *view) appOptions() catalog.Apps {
 // with the features p. A backend without an app is not asked a second time for those that
 // render apps.
 func (v *view) featuresAt(b *activeBackend, p backend.Features) backend.Features {
-	if p.Has(backend.RendersApps) && !v.hasApp(b) {
+	if p.Has(backend.RendersApps) && !v.mayHaveApp(b) {
 		return p &^ backend.RendersApps
 	}
 	return p
 }
 
-// hasApp reports whether a backend has an app, as far as its lists show, or its entry.
-func (v *view) hasApp(b *activeBackend) bool {
-	return !v.cfg.HasNoApps(&b.srv) && (b.srv.HasApps() || v.catalog.HasApp(b.Name()))
+// mayHaveApp reports whether a backend may list an app to clients that render apps: its lists
+// have one, or it declares the extension, or its entry declares that it has one.
+func (v *view) mayHaveApp(b *activeBackend) bool {
+	if v.cfg.HasNoApps(&b.srv) {
+		return false
+	}
+	return b.srv.HasApps() || v.catalog.HasApp(b.Name()) || extension.Declares(v.offerOf(b).Server.Capabilities, extension.UI)
 }
 
 // mayHaveApps reports whether any backend has an app, or may have one in the lists of a user.
 func (v *view) mayHaveApps() bool {
-	return v.catalog.HasApps() || v.hasUsers(v.offered) || slices.ContainsFunc(v.backends, func(b *activeBackend) bool { return v.hasApp(b) })
+	return v.catalog.HasApps() || v.hasUsers(v.offered) || slices.ContainsFunc(v.backends, v.mayHaveApp)
 }
 
 // findOwn looks up a tool by the name that its backend has for it. The page of an app calls the

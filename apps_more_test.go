@@ -442,3 +442,20 @@ func TestAppOfOneSession(t *testing.T) {
 		other.wantUnknown("tick")
 	})
 }
+
+// A server that declares the extension and has no tool with a page, such as another gateway, has
+// no app: its own names are unknown, and its tools are for the model alone.
+func TestServerThatDeclaresAppsAndHasNone(t *testing.T) {
+	eraCells(t, func(t *testing.T, v mcp.Version, modern bool) {
+		_, _, all := withApp()
+		s := newAppServer(modern, []string{tool("echo", "")}, []string{tool("echo", "")})
+		s.Capabilities = `{"tools":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`
+		all["d"] = s
+		host := openAs(all.Open(t, nil), v, rendering)
+		if got := host.list()["d__echo"]; !strings.Contains(got, modelOnly) {
+			t.Errorf("listed: %s", got)
+		}
+		host.wantUnknown("echo")
+		host.wantCalled("refresh", "refresh of a")
+	})
+}

@@ -27,8 +27,9 @@ type Apps struct {
 	Declare bool
 }
 
-// HasApp reports whether a backend of this name has an app: it declares the extension, or one
-// of the tools that it lists has a page or is for apps. A backend with NoApps has none.
+// HasApp reports whether a backend of this name has an app: one of the tools that it lists has a
+// page or is for apps. A backend with NoApps has none. That it declares the extension does not
+// count: a gateway declares it always.
 func (c *Catalog) HasApp(backend string) bool { return c != nil && c.apps[backend] }
 
 // HasApps reports whether any backend has an app.
@@ -61,20 +62,7 @@ func (b *builder) judgeApps(k Kind, backend int, e *Entry) Verdict {
 
 // noteApp records that a backend has an app, if one of its tools shows it.
 func (b *builder) noteApp(backend int, e *Entry) {
-	if e.App.IsOfApp() {
-		b.bears(backend)
-	}
-}
-
-// declaresApp records that a backend has an app, if it declares the extension.
-func (b *builder) declaresApp(backend int) {
-	if extension.Declares(b.in[backend].Capabilities, extension.UI) {
-		b.bears(backend)
-	}
-}
-
-func (b *builder) bears(backend int) {
-	if b.in[backend].NoApps {
+	if !e.App.IsOfApp() || b.in[backend].NoApps {
 		return
 	}
 	if b.apps == nil {
