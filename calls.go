@@ -55,6 +55,7 @@ type servedBy struct {
 	outer   *outerCall     // not nil if its answer is that of calls of its own
 	of      mcp.CallID     // if it reads the result of a call: that call
 	refused bool           // by the policy or a filter, and so not sent
+	named   string         // namedOwn, or "" for an item by its listed name
 
 	verdict
 }
@@ -145,7 +146,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c, started.verdict)
+		g.auditCall(ctx, req, &c, &started.servedBy)
 	}
 }
 

@@ -58,6 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters, v.cuts = compileFilters(v.cfg, before), v.cfg.CutsResults()
+	v.hasApps = v.mayHaveApps()
 	v.advice = sync.OnceValue(v.adviceOf)
 	v.pages = sync.OnceValue(v.pagesOf)
 	if v.policy != nil {
@@ -77,8 +78,8 @@ func (g *Gateway) derive(v, before *view) {
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{
-		cfg: v.cfg, filters: v.filters, cuts: v.cuts, pins: v.pins, pages: v.pages, policy: v.policy, items: v.items,
-		catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
+		cfg: v.cfg, rendered: v.rendered, hasApps: v.hasApps, ownNames: v.ownNames, filters: v.filters, cuts: v.cuts,
+		pins: v.pins, pages: v.pages, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
 	}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {

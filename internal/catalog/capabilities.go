@@ -25,8 +25,8 @@ func (c *Catalog) Instructions() string { return c.instructions }
 // Others, such as experimental ones, are not passed on, because the gateway would
 // depend on a backend for them.
 //
-// With readsResults the gateway itself has a tool and resources.
-func mergeCapabilities(backends []Backend, readsResults bool) []byte {
+// With opt.ReadsResults the gateway itself has a tool and resources.
+func mergeCapabilities(backends []Backend, opt Options) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
 		{"completions", `{}`},
@@ -35,14 +35,18 @@ func mergeCapabilities(backends []Backend, readsResults bool) []byte {
 		{"resources", resourcesCapability(backends)},
 		{"tools", `{"listChanged":true}`},
 	} {
-		if isOwn := readsResults && (c.name == "resources" || c.name == "tools"); isOwn || slices.ContainsFunc(backends, func(in Backend) bool {
+		if isOwn := opt.ReadsResults && (c.name == "resources" || c.name == "tools"); isOwn || slices.ContainsFunc(backends, func(in Backend) bool {
 			return in.mayOfferAny() || declares(in.Capabilities, c.name)
 		}) {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))
 		}
 	}
-	if offersTasks(backends) {
-		parts = append(parts, taskCapabilities[:]...)
+	tasks := offersTasks(backends)
+	if all := extensionsCapability(tasks, opt.Apps.Declare); all != "" {
+		parts = append(parts, all)
+	}
+	if tasks {
+		parts = append(parts, legacyTasks)
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }

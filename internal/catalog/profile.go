@@ -41,7 +41,9 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	v.capabilities = mergeCapabilities(backends, p.ReadsResults)
+	opt := c.opt
+	opt.ReadsResults = p.ReadsResults
+	v.capabilities = mergeCapabilities(backends, opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.
