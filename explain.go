@@ -483,6 +483,9 @@ func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 	all.mu.Unlock()
 	var lacking [][]string
 	for _, p := range slices.Sorted(maps.Keys(features)) {
+		if p.Has(backend.RendersApps) {
+			continue // with other items, and not fewer
+		}
 		listed := func(e *catalog.Entry) bool { return e.Name == d.Name && e.BackendName == d.BackendName }
 		if entries := slices.Collect(features[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
 			lacking = append(lacking, p.Lacks())

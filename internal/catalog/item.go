@@ -36,6 +36,9 @@ type Entry struct {
 	// verify.
 	ReadOnly, Idempotent bool
 
+	// App is what a tool has about apps.
+	App extension.Tool
+
 	item []byte
 	uses []string // the URIs that a tool has in its _meta, if they are names, as the backend writes them
 }
@@ -64,6 +67,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	e.rename(in.Rules.offered(k, in.Name, own), &obj)
 	if k == Tools {
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), in.Rules.Label(in.Name))
+		b.noteApp(backend, e)
 	}
 	return e, own, reason
 }
@@ -150,7 +154,7 @@ func (e *Entry) readTool(maxSchema int, label string) (reason string) {
 		case "annotations":
 			e.readAnnotations(value)
 		case "_meta":
-			e.uses = extension.MetaURIs(value)
+			e.App, e.uses = extension.ReadTool(value), extension.MetaURIs(value)
 		}
 		reason = cmp.Or(reason, why)
 	}
