@@ -57,10 +57,20 @@ func (s *appServer) renders(x *faultyserver.Exchange) bool {
 }
 
 func (s *appServer) tools(x *faultyserver.Exchange) []string {
-	if s.renders(x) {
+	renders := s.renders(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if renders {
 		return s.ui
 	}
 	return s.plain
+}
+
+// set replaces the tools.
+func (s *appServer) set(tools ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plain, s.ui = tools, tools
 }
 
 // tool returns a tool with this _meta, or without for "".

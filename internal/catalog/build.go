@@ -30,6 +30,7 @@ type Catalog struct {
 	opt          Options
 	found        *found          // of a profile with a Finder, or nil
 	apps         map[string]bool // the names of the backends that have an app
+	appNames     map[string][]string
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -62,11 +63,12 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
+	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.uris = newURIIndex(c)
 	c.locator.noApps = backendsWithoutApps(backends)
-	c.apps = b.apps
+	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
@@ -102,7 +104,12 @@ type builder struct {
 	hidden [NumKinds]map[string]bool
 	pins   map[*Entry]Pin  // those of offered items that have a Problem
 	apps   map[string]bool // the names of the backends that have an app
-	see    func(*Decision) // nil, or called with the final decision about each item
+
+	// appNames are the own names of the tools that apps may call, by the name of the backend, which
+	// has an app.
+	appNames map[string][]string
+
+	see func(*Decision) // nil, or called with the final decision about each item
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
@@ -118,7 +125,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	}
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
-	var kept []*Entry
+	var kept, forApps []*Entry
 	if k == Tools {
 		b.declaresApp(backend)
 	}
@@ -138,6 +145,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			kept = append(kept, d.entry)
 			continue
 		}
+		if d.Verdict == AppOnly {
+			forApps = append(forApps, d.entry)
+		}
 		b.leaveOut(d, len(kept))
 		// The items after it are beyond the limit, too.
 		if d.Verdict == BeyondLimit && b.see == nil {
@@ -145,6 +155,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		}
 	}
 	if k == Tools {
+		b.noteAppNames(backend, kept, forApps)
 		b.showApps(backend, kept)
 	}
 	return kept
