@@ -51,10 +51,18 @@ type startedCall struct {
 // servedBy is what is known of a call after it was served.
 type servedBy struct {
 	name    string         // of the item, or its URI
+	said    string         // what the client has called it, if that is another name
 	backend *activeBackend // nil if none was asked
 	isOuter bool           // its answer is that of a call of its own
 
 	verdict
+}
+
+// nameAs sets the name of an item with another name than the client uses.
+func (by *servedBy) nameAs(e *catalog.Entry) {
+	if e.Name != e.Offered() {
+		by.said, by.name = by.name, nameInRecord(e)
+	}
 }
 
 // takeCall gives a request an id. A request without a Timeline was not received by an edge:
@@ -139,7 +147,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c, started.verdict)
+		g.auditCall(ctx, req, &c, started.verdict, started.said)
 	}
 }
 

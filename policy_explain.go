@@ -120,7 +120,11 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 	}
 	if len(all) == 0 {
 		if e, ok := v.catalog.Route(q.Name); ok && e.JSON() != nil && strings.Contains(q.Name, ":") {
-			explain(e, v.items.of(e), q.Name)
+			uri := q.Name
+			if r, ok := v.catalog.Resource(uri); ok {
+				uri = r.Offered()
+			}
+			explain(e, v.items.of(e), uri)
 		}
 	}
 	return all

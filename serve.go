@@ -94,6 +94,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
+	by.nameAs(f.entry)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
@@ -110,7 +111,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			return by, nil, err // not sent to the backend
 		}
 	}
-	if err := g.charge(ctx, req, kind, name); err != nil {
+	if err := g.charge(ctx, req, kind, f.entry.Offered()); err != nil {
 		return by, nil, err
 	}
 	var filter *resultFilter
@@ -148,13 +149,14 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if f.entry == nil {
 		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
+	by.nameAs(f.entry)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
-	if err := g.charge(ctx, req, l.kind, l.name); err != nil {
+	if err := g.charge(ctx, req, l.kind, f.entry.Offered()); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -347,7 +349,7 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 // never exists.
 func (v *view) unknown(kind catalog.Kind, name string) error {
 	for i, b := range v.backends {
-		if !b.ownsName(name) || !v.maySee(b, kind) {
+		if !v.catalog.HasOwnNames() && !b.ownsName(name) || !v.maySee(b, kind) {
 			continue
 		}
 		// Use the offer from which the catalog was built: a later one may have the

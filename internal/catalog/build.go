@@ -26,7 +26,8 @@ type Catalog struct {
 	toolBytes    map[string]int // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
-	found        *found // of a profile with a Finder, or nil
+	found        *found   // of a profile with a Finder, or nil
+	one          *Backend // of a profile with OwnNames, or nil
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the

@@ -99,10 +99,8 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			switch {
 			case e != nil:
 				d.Name = e.Name
-			case own != "" && k.named():
-				d.Name = in.Rules.name(in.Name, own)
-			default:
-				d.Name = own
+			case own != "":
+				d.Name = in.name(k, own)
 			}
 			switch {
 			case offered == most:
@@ -176,11 +174,7 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 			if problem != "" {
 				continue
 			}
-			name := own
-			if k.named() {
-				name = in.Rules.name(in.Name, own)
-			}
-			if !yield(own, name) {
+			if !yield(own, in.name(k, own)) {
 				return
 			}
 		}

@@ -28,6 +28,8 @@ type Entry struct {
 	// backend uses. They differ for tools and prompts only.
 	Name, Own string
 
+	offered string // see Offered; "" for Name
+
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
 	ParamHeaders []mcp.ParamHeader
 
@@ -59,8 +61,11 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	if k.named() {
-		e.rename(in.Rules.name(in.Name, own), &obj)
+	switch {
+	case in.OwnNames:
+		e.offered = in.offeredName(k, own)
+	case k.named():
+		e.rename(in.offeredName(k, own), &obj)
 	}
 	if k == Tools {
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))

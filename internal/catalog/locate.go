@@ -134,7 +134,11 @@ func (c *Catalog) Resource(uri string) (*Entry, bool) {
 	if from == nil {
 		return nil, false
 	}
-	return &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: uri, Own: uri}, true
+	e := &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: uri, Own: uri}
+	if c.one != nil {
+		e.offered = c.one.offeredName(Resources, uri)
+	}
+	return e, true
 }
 
 // Route returns why Resource finds a URI that is in no list: the template that matches it, or

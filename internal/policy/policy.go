@@ -186,6 +186,9 @@ func (e Errors) Error() string {
 // ReadsClient reports whether a rule reads the claims of a client about itself.
 func (p *Policy) ReadsClient(rule int) bool { return p.rules[rule].reads&readsClient != 0 }
 
+// ReadsArguments reports whether a rule reads the arguments of a call.
+func (p *Policy) ReadsArguments(rule int) bool { return p.rules[rule].reads&readsArgs != 0 }
+
 // ReadsMethod reports whether a rule reads request.method.
 func (p *Policy) ReadsMethod() bool { return p.byMethod }
 
