@@ -53,6 +53,7 @@ type servedBy struct {
 	name    string         // of the item, or its URI
 	said    string         // what the client has called it, if that is another name
 	backend *activeBackend // nil if none was asked
+	passed  bool           // nothing but its method was read
 	isOuter bool           // its answer is that of a call of its own
 
 	verdict
@@ -121,6 +122,9 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		c.Reason = f.Reason
 	}
+	if started.passed {
+		c.Method = recorder.OtherMethod
+	}
 	if n := len(req.Outer); n > 0 {
 		c.Parent = req.Outer[n-1].Call
 	}
@@ -147,7 +151,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c, started.verdict, started.said)
+		g.auditCall(ctx, req, &c, &started.servedBy)
 	}
 }
 

@@ -58,6 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters = compileFilters(v.cfg, before)
+	v.passing = passingProfiles(v.cfg)
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
@@ -137,7 +138,7 @@ func (g *Gateway) hasProfile(name string) bool {
 func catalogProfiles(cfg *config.Config) []catalog.Profile {
 	var all []catalog.Profile
 	for _, p := range cfg.AllProfiles() {
-		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, OwnNames: p.HasOwnNames()}
+		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, OwnNames: p.HasOwnNames(), PassesExtensions: p.Passes()}
 		if p.HasSearch() {
 			part.Finder = &catalog.Finder{Always: p.Always, Split: p.Split, Auto: p.View == config.ViewAuto}
 		}

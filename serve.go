@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,6 +25,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if caller == nil {
 		caller = noCaller{}
 	}
+	req = g.withExtensions(req)
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteLister(req)
@@ -60,7 +62,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case taskStatus:
 		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
+		return g.pass(ctx, req, caller)
 	}
 }
 
@@ -282,9 +284,13 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 // once, on the first call.
 func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	return sync.OnceValues(func() (*mcp.Result, error) {
+		capabilities := c.Capabilities()
+		if c.PassesExtensions() {
+			capabilities = revision.WithExtensions(capabilities, c.OfBackend())
+		}
 		raw, err := json.Marshal(discovery{
 			SupportedVersions: mcp.ModernVersions(),
-			Capabilities:      c.Capabilities(),
+			Capabilities:      capabilities,
 			Instructions:      c.Instructions(),
 			CacheScope:        "private",
 			Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
@@ -292,7 +298,11 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return mcp.NewResult(raw)
+		res, err := mcp.NewResult(raw)
+		if err == nil {
+			res.PassesExtensions = c.PassesExtensions()
+		}
+		return res, err
 	})
 }
 

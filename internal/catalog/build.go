@@ -28,6 +28,7 @@ type Catalog struct {
 	opt          Options
 	found        *found   // of a profile with a Finder, or nil
 	one          *Backend // of a profile with OwnNames, or nil
+	passes       bool     // a profile with PassesExtensions
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the

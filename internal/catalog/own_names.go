@@ -17,6 +17,12 @@ func (e *Entry) Offered() string {
 // HasOwnNames reports whether the Catalog is that of a profile with OwnNames.
 func (c *Catalog) HasOwnNames() bool { return c.one != nil }
 
+// PassesExtensions reports whether the Catalog is that of a profile with PassesExtensions.
+func (c *Catalog) PassesExtensions() bool { return c.passes }
+
+// OfBackend returns what the only backend declares as its capabilities. The Catalog has own names.
+func (c *Catalog) OfBackend() []byte { return c.one.Capabilities }
+
 // offeredName returns the name under which an item is offered outside of profiles with OwnNames.
 func (in *Backend) offeredName(k Kind, own string) string {
 	if !k.named() {
@@ -49,6 +55,7 @@ func (c *Catalog) withOwnNames(p *Profile) *Catalog {
 		return v // the backend is disabled
 	}
 	v.one = &backends[0]
+	v.passes = p.PassesExtensions
 	if opt.Instructions == "" {
 		v.instructions = ownInstructions(v.one)
 	}

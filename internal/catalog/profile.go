@@ -27,6 +27,9 @@ type Profile struct {
 
 	// OwnNames gives the items of the only backend its own names and URIs.
 	OwnNames bool
+
+	// PassesExtensions, with OwnNames, is for the caller.
+	PassesExtensions bool
 }
 
 // Profile returns the part of the Catalog that p selects. It is as if the gateway had

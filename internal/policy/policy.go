@@ -24,7 +24,7 @@ const MaxExpression = 4096
 //	principal.name, principal.issuer, principal.subject, principal.via   string
 //	principal.scopes                                                     list of string
 //	principal.claims                                                     map of string to any
-//	item.kind        string: tool, prompt, resource or template
+//	item.kind        string: tool, prompt, resource, template, or method for one of an unknown extension
 //	item.backend     string: the name of its backend
 //	item.name        string: as clients see it; of a resource, its URI
 //	item.own         string: as its backend calls it
