@@ -31,7 +31,9 @@ func eventsServer(era string) *faultyserver.HTTP {
 		"events/list": func(x *faultyserver.Exchange) { x.Result(eventsResult) },
 		"events/fail": func(x *faultyserver.Exchange) { x.Error(-31999, "no events today") },
 		"events/watch": func(x *faultyserver.Exchange) {
-			meta := struct{ Meta struct{ ProgressToken json.RawMessage } `json:"_meta"` }{}
+			meta := struct {
+				Meta struct{ ProgressToken json.RawMessage } `json:"_meta"`
+			}{}
 			_ = json.Unmarshal(x.Msg.Params.Bytes(), &meta)
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/events/item","params":{ "n":1}}`)
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/events/item","params":{"progressToken":%s}}`, meta.Meta.ProgressToken))
@@ -438,7 +440,9 @@ func TestPassNeedsThePolicy(t *testing.T) {
 // The record has the method, and that nothing else was read.
 func TestRecordOfPassedRequests(t *testing.T) {
 	dir := t.TempDir()
-	withPassSite(t, func(cfg *config.Config, _ *faultyserver.HTTP) { cfg.Audit.File = filepath.Join(dir, cfg.Servers[0].Era) }, func(s *passSite) {
+	withPassSite(t, func(cfg *config.Config, _ *faultyserver.HTTP) {
+		cfg.Audit.File = filepath.Join(dir, cfg.Servers[0].Era)
+	}, func(s *passSite) {
 		s.eachEra("pass", func(_ string, send func(method, params string) string) {
 			send("events/list", `"secret":"x"`)
 			send("events/"+strings.Repeat("é", 300), "")
