@@ -31,7 +31,7 @@ func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorde
 	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, Answer: why.answer, As: why.as}
 	c := audit.Call{
 		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Said: strings.Clone(shorten(why.said)), Backend: done.Backend,
-		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
+		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended), Named: why.named,
 	}
 	c.Trace, _ = traceOf(req)
 	if why.passed {
@@ -58,7 +58,7 @@ func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outco
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
-	case concluded && (fault.Reason == codes.PolicyDenied || fault.Reason == codes.FilterRefused):
+	case concluded && (fault.Reason == codes.PolicyDenied || fault.Reason == codes.FilterRefused || fault.Reason == codes.AppName):
 		return audit.Refused, fault.Code, string(fault.Outcome)
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)

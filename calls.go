@@ -55,6 +55,7 @@ type servedBy struct {
 	backend *activeBackend // nil if none was asked
 	passed  bool           // nothing but its method was read
 	isOuter bool           // its answer is that of a call of its own
+	named   string         // namedOwn, or "" for an item by its listed name
 
 	verdict
 }

@@ -489,6 +489,9 @@ func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 	all.mu.Unlock()
 	var lacking [][]string
 	for _, p := range slices.Sorted(maps.Keys(features)) {
+		if p.Has(backend.RendersApps) {
+			continue // with other items, and not fewer
+		}
 		listed := func(e *catalog.Entry) bool { return e.Own == d.Own && e.BackendName == d.BackendName }
 		seen := features[p].view(x.v)
 		if x.in[d.Backend].OwnNames {

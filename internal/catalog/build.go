@@ -26,9 +26,10 @@ type Catalog struct {
 	toolBytes    map[string]int // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
-	found        *found   // of a profile with a Finder, or nil
-	one          *Backend // of a profile with OwnNames, or nil
-	passes       bool     // a profile with PassesExtensions
+	found        *found          // of a profile with a Finder, or nil
+	one          *Backend        // of a profile with OwnNames, or nil
+	passes       bool            // a profile with PassesExtensions
+	apps         map[string]bool // the names of the backends that have an app
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -41,7 +42,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
-		capabilities: mergeCapabilities(backends),
+		capabilities: mergeCapabilities(backends, opt),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
 	// Each kind separately: a prompt may have the name of a tool, and each list has its
@@ -63,6 +64,8 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.locator.noApps = backendsWithoutApps(backends)
+	c.apps = b.apps
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
@@ -97,6 +100,7 @@ type builder struct {
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
 	pins   map[*Entry]Pin  // those of offered items that have a Problem
+	apps   map[string]bool // the names of the backends that have an app
 	see    func(*Decision) // nil, or called with the final decision about each item
 }
 
@@ -114,6 +118,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept []*Entry
+	if k == Tools {
+		b.declaresApp(backend)
+	}
 	for d := range b.judge(k, backend) {
 		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
 			b.own[backend] = append(b.own[backend], d.Own)
@@ -136,6 +143,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			break
 		}
 	}
+	if k == Tools {
+		b.showApps(backend, kept)
+	}
 	return kept
 }
 
@@ -156,7 +166,7 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.report.item("", d.BackendName, d.Kind, place(d.Place), "left out: "+d.Problem)
 	case Repeated:
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: the backend lists it twice; the first one counts")
-	case Excluded, NotIncluded:
+	case Excluded, NotIncluded, AppOnly, AppsOff:
 		b.hide(d.Kind, d.Name)
 	case Held:
 		b.hide(d.Kind, d.Name)

@@ -24,7 +24,7 @@ func (c *Catalog) Instructions() string { return c.instructions }
 // mergeCapabilities includes only capabilities that the gateway implements itself.
 // Others, such as experimental ones, are not passed on, because the gateway would
 // depend on a backend for them.
-func mergeCapabilities(backends []Backend) []byte {
+func mergeCapabilities(backends []Backend, opt Options) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
 		{"completions", `{}`},
@@ -39,8 +39,12 @@ func mergeCapabilities(backends []Backend) []byte {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))
 		}
 	}
-	if offersTasks(backends) {
-		parts = append(parts, taskCapabilities[:]...)
+	tasks := offersTasks(backends)
+	if all := extensionsCapability(tasks, opt.Apps.Declare); all != "" {
+		parts = append(parts, all)
+	}
+	if tasks {
+		parts = append(parts, legacyTasks)
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }

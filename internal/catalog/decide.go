@@ -21,6 +21,8 @@ const (
 	Taken               // another has its name or URI first
 	Withheld            // the filter of a view or profile
 	Held                // Options.Pin, before Invalid
+	AppOnly             // a tool for apps, where none is rendered; after Invalid
+	AppsOff             // a page of an app, and the apps of the backend are off; likewise
 )
 
 // A Decision is a Verdict about one listed item, with what led to it.
@@ -119,6 +121,8 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 					d.Verdict, d.Problem = Held, pin.Problem
 				case problem != "":
 					d.Verdict = Invalid
+				default:
+					d.Verdict = b.judgeApps(k, backend, e)
 				}
 				d.Pin = pin
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -36,6 +37,9 @@ type Entry struct {
 	// ReadOnly and Idempotent are from a tool's annotations, which the gateway cannot
 	// verify.
 	ReadOnly, Idempotent bool
+
+	// App is what a tool has about apps.
+	App extension.Tool
 
 	item []byte
 }
@@ -69,6 +73,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	if k == Tools {
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))
+		b.noteApp(backend, e)
 	}
 	return e, own, reason
 }
@@ -138,6 +143,8 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 			why = checkSchema(name, value, maxSchema)
 		case "annotations":
 			e.readAnnotations(value)
+		case "_meta":
+			e.App = extension.ReadTool(value)
 		}
 		reason = cmp.Or(reason, why)
 	}

@@ -6,12 +6,15 @@ package catalog
 import (
 	"regexp"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	sole     *Entry // the only backend with resources, or nil
+	sole     *Entry          // the only backend with resources, or nil
+	noApps   map[string]bool // the names of backends whose pages of apps are not offered
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that
@@ -148,9 +151,18 @@ func (c *Catalog) Route(uri string) (*Entry, bool) {
 	return from, from != nil
 }
 
-// locate returns an entry of the backend. A URI or a template that a view removes does not count.
-// A URI that it removes takes as long as one that no template matches.
+// locate is locateAny, unless the URI is that of an app and the apps of the backend are off.
 func (c *Catalog) locate(uri string) *Entry {
+	from := c.locateAny(uri)
+	if from != nil && c.locator.noApps[from.BackendName] && extension.IsPage(uri) {
+		return nil
+	}
+	return from
+}
+
+// locateAny returns an entry of the backend. A URI or a template that a view removes does not count.
+// A URI that it removes takes as long as one that no template matches.
+func (c *Catalog) locateAny(uri string) *Entry {
 	if uri == "" {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	v.capabilities = mergeCapabilities(backends)
+	v.capabilities = mergeCapabilities(backends, c.opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.

@@ -62,6 +62,11 @@ const (
 	NameReserved   = "SB_NAME_RESERVED"
 )
 
+// The codes of apps of servers.
+const (
+	AppName = "SB_APP_NAME"
+)
+
 // The codes of definitions that differ from the approved ones.
 const (
 	ItemFrozen     = "SB_ITEM_FROZEN"
@@ -262,6 +267,10 @@ func All() []Entry {
 			NameReserved, "A tool of a server has the name of a tool of the gateway, and a profile does not have it.",
 			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
 			"Give the server a `prefix`, or the tool another name with `rename`.", false,
+		}, {
+			AppName, "An app has called a tool by a name that tools of several servers have.",
+			"The page of an app calls the tools of its server by their names there, without a prefix. Two servers at one endpoint have such a tool.",
+			"Give each of these servers a profile of its own.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

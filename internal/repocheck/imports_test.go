@@ -42,7 +42,7 @@ var repoLayers = [][]string{
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal", "internal/policy"},
 	{"internal/configfile", "internal/clients", "internal/search", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring", "internal/glob", "internal/hangup", "internal/pins"},
-	{"internal/jsonrpc"},
+	{"internal/jsonrpc", "internal/extension"},
 	{"mcp"},
 	{"internal/jsonscan"},
 }
@@ -70,7 +70,8 @@ var repoPure = map[string][]string{
 	"internal/jsonscan":  nil,
 	"mcp":                {"internal/jsonscan"},
 	"internal/jsonrpc":   {"mcp", "internal/jsonscan"},
-	"internal/revision":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
+	"internal/extension": {"mcp", "internal/jsonscan"},
+	"internal/revision":  {"mcp", "internal/extension", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/session":   {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":    nil,
 	"internal/code":      nil,

@@ -3,11 +3,9 @@
 
 package revision
 
-import "github.com/signalbox-mcp/signalbox/internal/jsonscan"
-
-const (
-	extensionsKey  = "extensions"
-	tasksExtension = "io.modelcontextprotocol/tasks"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // WithExtensions returns capabilities with the extensions of others, whether or not they are translated.
@@ -29,7 +27,7 @@ func WithExtensions(capabilities, others []byte) []byte {
 	}
 	add(extensionsOf(capabilities), func(string) bool { return true })
 	n := len(all)
-	add(extensionsOf(others), func(name string) bool { return name != tasksExtension })
+	add(extensionsOf(others), func(name string) bool { return name != extension.Tasks })
 	if len(all) == n {
 		return capabilities
 	}
@@ -37,7 +35,13 @@ func WithExtensions(capabilities, others []byte) []byte {
 	if len(capabilities) == 0 || capabilities[0] != '{' {
 		capabilities = []byte("{}")
 	}
-	return jsonscan.WithMember(filterMembers(capabilities, func(name string, _ []byte) bool { return name != extensionsKey }), extensionsKey, all)
+	rest := jsonscan.RewriteMembers(capabilities, func(name string, value []byte) []byte {
+		if name == extension.Member {
+			return nil
+		}
+		return value
+	})
+	return jsonscan.WithMember(rest, extension.Member, all)
 }
 
 // extensionsOf returns the extensions of a capabilities object, or nil.
@@ -46,7 +50,7 @@ func extensionsOf(capabilities []byte) (found []byte) {
 		return nil
 	}
 	for name, value := range jsonscan.Members(capabilities) {
-		if name == extensionsKey && value[0] == '{' {
+		if name == extension.Member && value[0] == '{' {
 			found = value
 		}
 	}
