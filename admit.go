@@ -119,9 +119,9 @@ func (g *Gateway) notePolicy(ctx context.Context, req *mcp.Request, kind server.
 // nameInRecord returns the name of an item, without parts of a URI that may be secret.
 func nameInRecord(e *catalog.Entry) string {
 	if e.Kind == catalog.Resources || e.Kind == catalog.Templates {
-		return stripURI(e.Name)
+		return stripURI(e.Offered())
 	}
-	return e.Name
+	return e.Offered()
 }
 
 // decide returns the decision about a request for the item of a lookup. A URI that is in no list
@@ -130,8 +130,9 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 	if f.isListed() {
 		return f.decideURI(of, req, "")
 	}
-	d := f.decideURI(of, req, f.entry.Name)
-	if plain := f.entry.Plain(); plain != f.entry.Name && d.Effect.IsAllowed() {
+	uri := f.entry.Offered()
+	d := f.decideURI(of, req, uri)
+	if plain := f.entry.Plain(); plain != uri && d.Effect.IsAllowed() {
 		return d.And(f.decideURI(of, req, plain))
 	}
 	return d
@@ -152,7 +153,7 @@ func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.
 	var known *policy.Verdict
 	// If the sender is of another class now than when its view was taken, nothing is known.
 	// What is known about a template is for URIs as it makes them, which are plain.
-	if isPlain := uri == "" || uri == f.entry.Name; isPlain && (f.class == nil || f.class.class == s.Class()) {
+	if isPlain := uri == "" || uri == f.entry.Offered(); isPlain && (f.class == nil || f.class.class == s.Class()) {
 		known = f.classes.of(s).verdicts.of(listed)
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
 		if isUsual && known.Effect != policy.Open {

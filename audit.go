@@ -31,13 +31,16 @@ import (
 func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why *servedBy) {
 	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, Answer: why.answer, As: why.as}
 	c := audit.Call{
-		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
+		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Said: strings.Clone(shorten(why.said)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended), Named: why.named,
 	}
 	c.Trace, _ = traceOf(req)
+	if why.passed {
+		c.Method, c.Name, c.Passed = c.Name, "", unread
+	}
 	client := req.Client
 	g.audit.RecordCall(ctx, func() audit.Entry {
-		c.Name = escapeName(c.Name)
+		c.Name, c.Said, c.Method = escapeName(c.Name), escapeName(c.Said), escapeName(c.Method)
 		if client != nil {
 			c.Client = escapeName(shorten(clientName(client.Info)))
 		}

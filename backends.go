@@ -40,6 +40,7 @@ type activeBackend struct {
 	// package extension. It is set by the catalogs, and shared with the same backend after a
 	// reload.
 	hasNames *atomic.Bool
+	bareURIs bool // clients know them by its own; in a profile with own names
 
 	access  backendCredentials // nil if it has none
 	users   *perUser           // nil if all users have the same lists

@@ -153,7 +153,15 @@ func (x *explainer) explain() *Explanation {
 	if x.profile != nil {
 		e.Profile, allow = x.profile.Name, x.profile.Admits
 	}
+	whole := x.in
+	if x.profile != nil && x.profile.OwnNames {
+		x.in = x.profile.Alone(whole)
+	}
 	found := catalog.Explain(x.in, x.opt, allow, x.isAbout)
+	if len(found) == 0 {
+		x.in = whole // with those of other servers
+		found = catalog.Explain(x.in, x.opt, allow, func(d *catalog.Decision) bool { return x.isAbout(d) && d.Verdict == catalog.Withheld })
+	}
 	if exact := func(d catalog.Decision) bool { return d.Name == x.name }; slices.ContainsFunc(found, exact) {
 		found = slices.DeleteFunc(found, func(d catalog.Decision) bool { return !exact(d) })
 	}
@@ -383,6 +391,9 @@ func (x *explainer) withheld(it *ExplainedItem, d *catalog.Decision) {
 // naming describes how an item gets its name, and where that is set.
 func (x *explainer) naming(i int, own string) (string, config.Place) {
 	in := &x.in[i]
+	if in.OwnNames {
+		return fmt.Sprintf("profile %s: names: own", x.profile.Name), x.places.Setting("", "profiles", x.profile.Name, "names")
+	}
 	if to, ok := in.Rules.Rename[own]; ok {
 		return fmt.Sprintf("renamed %q", to), x.places.Server(in.Name, to, "rename", own)
 	}
@@ -489,8 +500,12 @@ func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 		if p.Has(backend.RendersApps) {
 			continue // with other items, and not fewer
 		}
-		listed := func(e *catalog.Entry) bool { return e.Name == d.Name && e.BackendName == d.BackendName }
-		if entries := slices.Collect(features[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
+		listed := func(e *catalog.Entry) bool { return e.Own == d.Own && e.BackendName == d.BackendName }
+		seen := features[p].view(x.v)
+		if x.in[d.Backend].OwnNames {
+			seen = seen.at(x.profile.Name)
+		}
+		if entries := slices.Collect(seen.catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
 			lacking = append(lacking, p.Lacks())
 		}
 	}

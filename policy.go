@@ -162,7 +162,7 @@ func (seen *classView) fill(s *policy.Subject, c *classViews) {
 	part.catalog = v.catalog.PolicyView(
 		func(e *catalog.Entry) bool { return !seen.verdicts.of(e).Hidden() },
 		func(e *catalog.Entry) bool {
-			verdict := v.policy.List(seen.subject, policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, nil))
+			verdict := v.policy.List(seen.subject, policy.NewItem(policyKind(e.Kind), e.BackendName, e.Offered(), e.Own, nil))
 			return !verdict.Hidden()
 		})
 	part.class = seen

@@ -127,9 +127,9 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 	if len(all) == 0 && isResource {
 		switch from, ok := v.catalog.Route(name); {
 		case ok && from.JSON() != nil:
-			explain(from, v.items.of(from), name)
-		case ok && resource.Name != resource.Own:
-			explain(resource, policy.NewItem(policy.Resource, resource.BackendName, name, resource.Own, nil), name)
+			explain(from, v.items.of(from), resource.Offered())
+		case ok && resource.Offered() != resource.Own:
+			explain(resource, policy.NewItem(policy.Resource, resource.BackendName, resource.Offered(), resource.Own, nil), resource.Offered())
 		}
 	}
 	return all

@@ -39,9 +39,9 @@ func (g *Gateway) charge(ctx context.Context, req *mcp.Request, item *catalog.En
 	var refused quota.Refusal
 	var ok bool
 	if isNamed(item.Kind) {
-		refused, ok = g.quotas.Take(req.Principal, item.Name)
+		refused, ok = g.quotas.Take(req.Principal, item.Offered())
 	} else {
-		refused, ok = g.quotas.TakeURI(req.Principal, item.Name, item.Plain)
+		refused, ok = g.quotas.TakeURI(req.Principal, item.Offered(), item.Plain)
 	}
 	if ok {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,6 +25,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if caller == nil {
 		caller = noCaller{}
 	}
+	req = g.withExtensions(req)
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteLister(req)
@@ -60,7 +62,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case taskStatus:
 		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
+		return g.pass(ctx, req, caller)
 	}
 }
 
@@ -79,9 +81,6 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
-	if f.entry != nil && f.entry.Name != name {
-		by.name = nameInRecord(f.entry)
-	}
 	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
 		f.entry = nil // calls of clients alone
 	}
@@ -111,6 +110,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
+	by.nameAs(f.entry, name)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
@@ -165,6 +165,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if f.entry == nil {
 		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
+	by.nameAs(f.entry, l.name)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
@@ -298,9 +299,13 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 // once, on the first call.
 func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	return sync.OnceValues(func() (*mcp.Result, error) {
+		capabilities := c.Capabilities()
+		if c.PassesExtensions() {
+			capabilities = revision.WithExtensions(capabilities, c.OfBackend())
+		}
 		raw, err := json.Marshal(discovery{
 			SupportedVersions: mcp.ModernVersions(),
-			Capabilities:      c.Capabilities(),
+			Capabilities:      capabilities,
 			Instructions:      c.Instructions(),
 			CacheScope:        "private",
 			Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
@@ -308,7 +313,11 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return mcp.NewResult(raw)
+		res, err := mcp.NewResult(raw)
+		if err == nil {
+			res.PassesExtensions = c.PassesExtensions()
+		}
+		return res, err
 	})
 }
 
@@ -365,7 +374,7 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 // never exists.
 func (v *view) unknown(kind catalog.Kind, name string) error {
 	for i, b := range v.backends {
-		if !b.ownsName(name) || !v.maySee(b, kind) {
+		if !v.catalog.HasOwnNames() && !b.ownsName(name) || !v.maySee(b, kind) {
 			continue
 		}
 		// Use the offer from which the catalog was built: a later one may have the

@@ -15,6 +15,9 @@ import (
 // label returns what the URIs of the backend have in front if they are names; see
 // [catalog.Rules.Label].
 func (b *activeBackend) label() string {
+	if b.bareURIs {
+		return ""
+	}
 	rules := catalog.Rules{Prefix: b.srv.Prefix}
 	return rules.Label(b.Name())
 }

@@ -41,6 +41,8 @@ type view struct {
 
 	users *userViews // nil if each backend lists for anybody, and in the view of a user
 
+	passing map[string]bool // the profiles that pass all extensions, or nil; set by derive
+
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	profiles  map[string]func() *view     // return the parts of the view that profiles select
 	replaced  chan struct{}               // closed when another view is in use

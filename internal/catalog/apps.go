@@ -147,7 +147,8 @@ func (b *builder) showApps(backend int, tools []*Entry) {
 	case !b.opt.Apps.Render:
 		return
 	}
-	if b.opt.Apps.fences() && !b.apps[in.Name] {
+	// With own names all tools are of one server, which is what a fence is for.
+	if b.opt.Apps.fences() && !b.apps[in.Name] && !in.OwnNames {
 		for _, e := range tools {
 			e.item = extension.Fence(e.item)
 		}

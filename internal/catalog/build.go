@@ -29,6 +29,8 @@ type Catalog struct {
 	problems     []Problem
 	opt          Options
 	found        *found          // of a profile with a Finder, or nil
+	one          *Backend        // of a profile with OwnNames, or nil
+	passes       bool            // a profile with PassesExtensions
 	apps         map[string]bool // the names of the backends that have an app
 	appNames     map[string][]string
 }

@@ -92,6 +92,11 @@ func mergeInstructions(backends []Backend, configured string) string {
 	return strings.Join(parts, "\n\n")
 }
 
+// ownInstructions returns the instructions of a backend whose names they can use.
+func ownInstructions(in *Backend) string {
+	return shorten(strings.TrimSpace(in.Instructions), maxInstructions)
+}
+
 // shorten cuts a text between two characters.
 func shorten(s string, most int) string {
 	if len(s) <= most {

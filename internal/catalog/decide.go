@@ -108,7 +108,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			if e != nil {
 				d.Name = e.Name
 			} else if own != "" {
-				d.Name = in.Rules.offered(k, in.Name, own)
+				d.Name = in.name(k, own)
 			}
 			switch {
 			case offered == most:
@@ -187,7 +187,7 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 			if problem != "" {
 				continue
 			}
-			if !yield(own, in.Rules.offered(k, in.Name, own)) {
+			if !yield(own, in.name(k, own)) {
 				return
 			}
 		}

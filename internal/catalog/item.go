@@ -29,6 +29,8 @@ type Entry struct {
 	// backend uses.
 	Name, Own string
 
+	offered string // see Offered; "" for Name
+
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
 	ParamHeaders []mcp.ParamHeader
 
@@ -64,9 +66,13 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	e.rename(in.Rules.offered(k, in.Name, own), &obj)
+	if in.OwnNames {
+		e.offered = in.offeredName(k, own)
+	} else {
+		e.rename(in.offeredName(k, own), &obj)
+	}
 	if k == Tools {
-		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), in.Rules.Label(in.Name))
+		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), in.label())
 		b.noteApp(backend, e)
 	}
 	return e, own, reason

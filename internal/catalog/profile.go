@@ -24,13 +24,24 @@ type Profile struct {
 
 	// Finder, if not nil, lets clients search the tools.
 	Finder *Finder
+
+	// OwnNames gives the items of the only backend its own names and URIs.
+	OwnNames bool
+
+	// PassesExtensions, with OwnNames, is for the caller.
+	PassesExtensions bool
 }
 
 // Profile returns the part of the Catalog that p selects. It is as if the gateway had
 // nothing else, except that names and URIs mean what they mean in the whole Catalog: a
 // name that is hidden there because of a conflict stays hidden, and a URI in the list of
 // another backend is unknown. It shares the items with c.
+//
+// With OwnNames it is a Catalog of its own, of one backend.
 func (c *Catalog) Profile(p *Profile) *Catalog {
+	if p.OwnNames {
+		return c.withOwnNames(p)
+	}
 	backends := p.within(c.backends)
 	v := c.narrow(p.Admits, func(k Kind) listFreshness {
 		fresh := freshness(k, backends)

@@ -25,7 +25,7 @@ func newURIIndex(c *Catalog) *uriIndex {
 	x := &uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
 	for i := range c.backends {
 		in := &c.backends[i]
-		label := in.Rules.Label(in.Name)
+		label := in.label()
 		x.names, x.labels = append(x.names, in.Name), append(x.labels, label)
 		x.has = append(x.has, label != "" && (extension.Declares(in.Capabilities, extension.UI) || extension.Declares(in.Capabilities, extension.Skills)))
 		x.reads = append(x.reads, in.State != Missing && declares(in.Capabilities, Resources.capability()))
@@ -70,13 +70,18 @@ func (c *Catalog) outer(backend int, own string) string {
 	return extension.OuterURI(c.uris.labels[backend], own)
 }
 
-// Plain returns the plain form of the URI of a resource: see [glob.PlainURI]. A label is not
-// part of what it changes.
-func (e *Entry) Plain() string {
-	if label, own, ok := extension.InnerURI(e.Name); ok && own == e.Own {
+// Plain returns the plain form of the URI of a resource that rules are about: see [Entry.Offered]
+// and [glob.PlainURI]. A label is not part of what it changes.
+func (e *Entry) Plain() string { return e.plain(e.Offered()) }
+
+// PlainName is Plain for Name.
+func (e *Entry) PlainName() string { return e.plain(e.Name) }
+
+func (e *Entry) plain(uri string) string {
+	if label, own, ok := extension.InnerURI(uri); ok && own == e.Own {
 		return extension.OuterURI(label, glob.PlainURI(own))
 	}
-	return glob.PlainURI(e.Name)
+	return glob.PlainURI(uri)
 }
 
 // locateName is locate for a URI that is a name and that no list has. The first rule that applies
@@ -195,7 +200,11 @@ func (c *Catalog) unlistedEntry(backend int, own string) *Entry {
 
 // entry returns an entry for a resource that is in no list.
 func (c *Catalog) entry(backend int, own string) *Entry {
-	return &Entry{Kind: Resources, Backend: backend, BackendName: c.uris.names[backend], Name: c.outer(backend, own), Own: own}
+	e := &Entry{Kind: Resources, Backend: backend, BackendName: c.uris.names[backend], Name: c.outer(backend, own), Own: own}
+	if c.one != nil {
+		e.offered = c.one.offeredName(Resources, own)
+	}
+	return e
 }
 
 // withholds reports whether the Catalog does not have a resource that some list of Build has had, or
