@@ -10,7 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,8 +112,8 @@ func (b bench) learn(t *testing.T) map[string]truth {
 	t.Helper()
 	folder := newFolder(t)
 	var jobs []job
-	for i, name := range append(servers(), plain) {
-		jobs = append(jobs, job{ID: i, Era: eraLegacy, Target: b.program(folder, name), Truth: true, Servers: []served{{Name: name}}})
+	for _, name := range append(servers(), plain) {
+		jobs = append(jobs, job{Era: eraLegacy, Target: b.program(folder, name), Truth: true, Servers: []served{{Name: name}}})
 	}
 	found := make(map[string]truth)
 	if err := b.host(t.Context(), jobs, func(line []byte) error {
@@ -187,7 +186,6 @@ func absolute(path string) string {
 
 // job is a session of a host, as host.mjs reads it.
 type job struct {
-	ID      int      `json:"id"`
 	Era     string   `json:"era"`
 	Target  target   `json:"target"`
 	Records string   `json:"records"`
@@ -301,56 +299,84 @@ func (l lane) run(t *testing.T) results {
 	return all
 }
 
-// runHost lets a host use the servers on each way.
+// runHost lets a host use the servers, way by way.
 func (l lane) runHost(t *testing.T, era string) results {
 	t.Helper()
-	var jobs []job
-	var cells results // the first of each job, without an outcome
-	add := func(w way, at target, of ...served) {
-		jobs = append(jobs, job{ID: len(jobs), Era: era, Target: at, Records: l.folder, All: slices.Sorted(maps.Keys(l.targets)), Servers: of})
-		cells = append(cells, result{host: era, servers: l.era, way: w})
-	}
-	var shared []served
-	for _, name := range servers() {
-		if era == l.era {
-			add(direct, l.targets[name], l.served(name, direct))
+	var all results
+	for _, w := range ways() {
+		jobs := l.jobs(era, w)
+		if len(jobs) == 0 {
+			continue
 		}
-		add(own, target{URL: l.url + "/p/" + name}, l.served(name, own))
-		shared = append(shared, l.served(name, together))
+		expected := l.expected(jobs, era, w)
+		if err := l.host(t.Context(), jobs, expected.take); err != nil {
+			t.Error(err)
+		}
+		all = append(all, expected...)
 	}
-	add(together, target{URL: l.url}, append(shared, l.served(plain, together))...)
+	return all
+}
 
-	expected := make(results, 0, len(jobs))
-	for i, j := range jobs {
+// jobs returns the sessions of a host on a way. Those that run at the same time have no server
+// in common that is called.
+func (l lane) jobs(era string, w way) []job {
+	var jobs []job
+	add := func(at target, of ...served) {
+		j := job{Era: era, Target: at, Records: l.folder, All: []string{plain}, Servers: of}
+		for _, s := range of {
+			j.All = append(j.All, s.Name)
+		}
+		jobs = append(jobs, j)
+	}
+	switch {
+	case w == together:
+		all := []served{l.served(plain, w)}
+		for _, name := range servers() {
+			all = append(all, l.served(name, w))
+		}
+		add(target{URL: l.url}, all...)
+	case w == own:
+		for _, name := range servers() {
+			add(target{URL: l.url + "/p/" + name}, l.served(name, w))
+		}
+	case era == l.era:
+		for _, name := range servers() {
+			add(l.targets[name], l.served(name, w))
+		}
+	}
+	return jobs
+}
+
+// expected returns a result for each check of the jobs, before it has an outcome.
+func (l lane) expected(jobs []job, era string, w way) results {
+	var all results
+	for _, j := range jobs {
 		for _, s := range j.Servers {
 			for _, c := range s.Checks {
-				r := cells[i]
-				r.server, r.check, r.problem = s.Name, c, "not reached"
-				expected = append(expected, r)
+				all = append(all, result{host: era, servers: l.era, way: w, server: s.Name, check: c, problem: "not reached"})
 			}
 		}
 	}
-	if err := l.host(t.Context(), jobs, func(line []byte) error {
-		var o struct {
-			Job    int    `json:"job"`
-			Server string `json:"server"`
-			Check  check  `json:"check"`
-			OK     bool   `json:"ok"`
-			Error  string `json:"error"`
-		}
-		if err := json.Unmarshal(line, &o); err != nil {
-			return fmt.Errorf("outcome %q: %w", line, err)
-		}
-		for i, r := range expected {
-			if r.way == cells[o.Job].way && r.server == o.Server && (r.check == o.Check || o.Check == connecting) {
-				expected[i].ok, expected[i].problem = o.OK, o.Error
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
+	return all
+}
+
+// take gives a result the outcome that a host has printed.
+func (all results) take(line []byte) error {
+	var o struct {
+		Server string `json:"server"`
+		Check  check  `json:"check"`
+		OK     bool   `json:"ok"`
+		Error  string `json:"error"`
 	}
-	return expected
+	if err := json.Unmarshal(line, &o); err != nil {
+		return fmt.Errorf("outcome %q: %w", line, err)
+	}
+	for i, r := range all {
+		if r.server == o.Server && (r.check == o.Check || o.Check == connecting) {
+			all[i].ok, all[i].problem = o.OK, o.Error
+		}
+	}
+	return nil
 }
 
 // served is a server as it is seen on a way.

@@ -5,8 +5,8 @@
 // the page the class App, connected to the bridge in memory.
 //
 // It reads an array of jobs from standard input. A job is a session with a target that has
-// servers behind it. For each it prints lines {job, server, check, ok, error}, or, if the job
-// asks for what a server has, one line {job, server, tools, resources, pages}.
+// servers behind it. For each it prints lines {server, check, ok, error}, or, if the job asks for
+// what a server has, one line {server, tools, resources, pages}. Some jobs run at the same time.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -294,7 +294,7 @@ async function withApp({ job, client, view, offered }, use) {
 // tryAll prints the outcomes of a job.
 async function tryAll(job) {
   const clients = {};
-  const print = (server, check, error) => say({ job: job.id, server, check, ok: !error, error: error && describe(error) });
+  const print = (server, check, error) => say({ server, check, ok: !error, error: error && describe(error) });
   try {
     clients.client = await connect(job, ui);
     const resources = await resourcesOf(clients.client);
@@ -317,7 +317,15 @@ async function tryAll(job) {
 const describe = (error) => String(error.code ? `${error.code} ${error.message}` : error.message).slice(0, 2000);
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-for (const job of JSON.parse(await read(process.stdin))) {
-  if (job.truth) say({ job: job.id, server: job.servers[0].name, ...(await truth(job)) });
-  else await tryAll(job);
+// sessions is the number of jobs at the same time.
+const sessions = 4;
+
+async function work(jobs) {
+  for (let job = jobs.shift(); job; job = jobs.shift()) {
+    if (job.truth) say({ server: job.servers[0].name, ...(await truth(job)) });
+    else await tryAll(job);
+  }
 }
+
+const jobs = JSON.parse(await read(process.stdin));
+await Promise.all(Array.from({ length: sessions }, () => work(jobs)));
