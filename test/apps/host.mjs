@@ -193,6 +193,7 @@ async function refused(job, pattern, request) {
 }
 
 const unknown = new RegExp(`^${INVALID_PARAMS} `);
+const notFound = /^(-32002|-32602) .*resource/i;
 
 // checks are what a host does with a server. Each throws an error if it finds something wrong.
 const checks = {
@@ -264,15 +265,15 @@ const checks = {
   async ambiguous(at) {
     await withApp(at, async (app) => {
       for (const { name } of at.view.tools) await refused(at.job, several(at, name), () => app.callServerTool({ name, arguments: {} }));
-      for (const uri of Object.keys(at.view.pages)) await refused(at.job, /./, () => app.readServerResource({ uri }));
+      for (const uri of Object.keys(at.view.pages)) await refused(at.job, notFound, () => app.readServerResource({ uri }));
     });
   },
 };
 
 // several is the error of a call by a name that several servers have.
 function several({ offered }, name) {
-  const names = offered.filter((tool) => tool.name.endsWith(`__${name}`)).length;
-  return new RegExp(`^${INVALID_PARAMS} .*\\b${name} .*\\b${names} `);
+  const names = offered.map((tool) => tool.name).filter((one) => one.endsWith(`__${name}`));
+  return new RegExp(`^${INVALID_PARAMS} "${name}" is a tool of ${names.length} servers here \\(${names.join(', ')}\\); give them profiles of their own`);
 }
 
 // named are the members of a resource that name it.
@@ -299,8 +300,7 @@ async function tryAll(job) {
     clients.client = await connect(job, ui);
     const resources = await resourcesOf(clients.client);
     const offered = await toolsOf(clients.client);
-    clients.blind = await connect(job, {});
-    const shown = await toolsOf(clients.blind);
+    const shown = job.servers.some((server) => server.checks.includes('hidden')) ? await toolsOf((clients.blind = await connect(job, {}))) : [];
     for (const server of job.servers) {
       for (const check of server.checks) {
         const at = { job, ...clients, offered, resources, shown, view: new View(server) };
