@@ -57,10 +57,20 @@ func (s *appServer) renders(x *faultyserver.Exchange) bool {
 }
 
 func (s *appServer) tools(x *faultyserver.Exchange) []string {
-	if s.renders(x) {
+	renders := s.renders(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if renders {
 		return s.ui
 	}
 	return s.plain
+}
+
+// set replaces the tools.
+func (s *appServer) set(tools ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plain, s.ui = tools, tools
 }
 
 // tool returns a tool with this _meta, or without for "".
@@ -201,7 +211,7 @@ func TestClientsThatRenderApps(t *testing.T) {
 		plain.wantCalled("b__text", "text of b, renders false")
 		plain.wantUnknown("b__refresh")
 		plain.wantUnknown("b__more")
-		if got, want := plain.list()["b__show"], strings.Replace(page("show"), "show", "b__show", 1); got != want {
+		if got, want := plain.list()["b__show"], strings.NewReplacer(`"show"`, `"b__show"`, `ui://show`, `ui://b/show`).Replace(page("show")); got != want {
 			t.Errorf("another client is shown %s, want %s", got, want)
 		}
 	})

@@ -60,9 +60,9 @@ type servedBy struct {
 	verdict
 }
 
-// nameAs sets the name of an item with another name than the client uses.
-func (by *servedBy) nameAs(e *catalog.Entry) {
-	if e.Name != e.Offered() {
+// nameAs sets the name of an item with another name than the client uses, which is said.
+func (by *servedBy) nameAs(e *catalog.Entry, said string) {
+	if said != e.Offered() {
 		by.said, by.name = by.name, nameInRecord(e)
 	}
 }

@@ -109,7 +109,8 @@ type ExplainedBackend struct {
 // ExplainedRoute is the backend of a URI that no offered item has.
 type ExplainedRoute struct {
 	Backend  string `json:"backend"`
-	Template string `json:"template,omitempty"` // that matches, or "" for the only backend with resources
+	Template string `json:"template,omitempty"` // that matches, or "" without one
+	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -171,8 +172,10 @@ func (x *explainer) explain() *Explanation {
 	}
 	x.ofUsers(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
-	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
-		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
+	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
+		if from, ok := x.seen.catalog.Route(x.name); ok {
+			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
+		}
 		e.Offered = true
 	}
 	if len(e.Items) == 0 && !e.Offered {
@@ -292,6 +295,8 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	case catalog.Held:
 		it.step(x.places.Setting("", "pins"), "%s", d.Problem)
 		it.Code = d.Pin.Code
+	case catalog.AppOnly, catalog.AppsOff:
+		x.appsAlone(&it, d)
 	default:
 		x.admitted(&it, d)
 		if d.Pin.Problem != "" {
@@ -347,6 +352,8 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	if isNamed(d.Kind) {
 		how, at := x.naming(d.Backend, d.Own)
 		it.step(at, "%s", how)
+	} else if d.Name != d.Own {
+		it.step(config.Place{}, "its server's own URI is %s", d.Own)
 	}
 	switch d.Verdict {
 	case catalog.Conflict:
@@ -359,6 +366,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.withheld(it, d)
 	default:
 		x.offered(it, d)
+		x.ofApp(it, d)
 		x.filters(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")

@@ -45,7 +45,7 @@ func targetOf(e *catalog.Entry) bound.Target {
 		fixed, _, open := strings.Cut(e.Offered(), "{")
 		return bound.Target{Name: fixed, IsURI: true, IsBegin: open}
 	case catalog.Resources:
-		return bound.Target{Name: e.Offered(), IsURI: true}
+		return bound.Target{Name: e.Offered(), IsURI: true, Plain: e.Plain()}
 	default:
 		return bound.Target{Name: e.Offered()}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -107,20 +106,30 @@ func (l lookup) isUnknownIn(o *backend.Offer) bool {
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
-// decide this for names; nothing decides it for URIs.
+// decide this for names; nothing decides it for URIs in general.
 func (l lookup) mayBeAt(b *activeBackend) bool {
 	return !isNamed(l.kind) || b.mayOffer(l.name)
 }
 
-// mayBeSeenAt is mayBeAt for the client of a view.
+// mayBeSeenAt is mayBeAt for the client of a view. A URI with the label of a backend that the client
+// may see is of that backend.
 func (l lookup) mayBeSeenAt(v *view, b *activeBackend) bool {
 	if !v.catalog.HasOwnNames() && !l.mayBeAt(b) {
 		return false
 	}
-	if l.kind == catalog.Resources {
-		return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
+	if l.kind != catalog.Resources {
+		return v.maySee(b, l.kind)
 	}
-	return v.maySee(b, l.kind)
+	if owner, ok := v.catalog.Owner(l.name); ok && owner.BackendName != b.Name() {
+		if of, ok := v.backendOf(owner); ok && v.maySeeResources(of) {
+			return false
+		}
+	}
+	return v.maySeeResources(b)
+}
+
+func (v *view) maySeeResources(b *activeBackend) bool {
+	return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a
@@ -150,7 +159,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := glob.PlainURI(e.Name)
+	plain := e.PlainName()
 	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
@@ -78,7 +79,7 @@ func (g *Gateway) pass(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if c.verdict, ok = g.admitPassed(ctx, req, v, b); !ok {
 		return nil, errUnknownMethod(req.Method)
 	}
-	if err := g.charge(ctx, req, catalog.Tools, b.methodName(req.Method)); err != nil {
+	if err := g.charge(ctx, req, &catalog.Entry{Name: b.methodName(req.Method)}); err != nil {
 		return nil, err
 	}
 	own := *req
@@ -138,7 +139,7 @@ func (v *view) decidePassed(of viewer, method string, b *activeBackend) policy.D
 }
 
 // passedKey is the key, in the client's scope, of the queue of its notifications for a backend.
-type passedKey struct{ of *activeBackend }
+type passedKey struct{ of *backend.Backend }
 
 // maxPassed bounds the queued notifications of one client.
 const maxPassed = 64
@@ -150,7 +151,7 @@ func (g *Gateway) passNotification(req *mcp.Request, v *view) (*mcp.Result, erro
 	if _, ok := g.admitPassed(g.ctx, req, v, b); !ok || req.Scope == nil {
 		return mcp.NewResult(nil)
 	}
-	kept, ok := req.Scope.Value(passedKey{b}, func() any { return &serial.Queue[*mcp.Request]{Max: maxPassed} })
+	kept, ok := req.Scope.Value(passedKey{b.Backend}, func() any { return &serial.Queue[*mcp.Request]{Max: maxPassed} })
 	queue, isQueue := kept.(*serial.Queue[*mcp.Request])
 	if !ok || !isQueue {
 		return mcp.NewResult(nil)

@@ -79,6 +79,10 @@ func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{cfg: v.cfg, rendered: v.rendered, hasApps: v.hasApps, ownNames: v.ownNames, filters: v.filters, pins: v.pins, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
+			if p.OwnNames {
+				own := *b
+				own.bareURIs, b = true, &own
+			}
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])
 		}
 	}

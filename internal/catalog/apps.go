@@ -4,8 +4,10 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
@@ -80,6 +82,59 @@ func (b *builder) bears(backend int) {
 	b.apps[b.in[backend].Name] = true
 }
 
+// noteAppNames records the own names of the tools of a backend that apps may call.
+func (b *builder) noteAppNames(backend int, lists ...[]*Entry) {
+	name := b.in[backend].Name
+	if !b.apps[name] {
+		return
+	}
+	var names []string
+	for _, e := range slices.Concat(lists...) {
+		if e.App.ForApp() {
+			names = append(names, e.Own)
+		}
+	}
+	if b.appNames == nil {
+		b.appNames = make(map[string][]string)
+	}
+	b.appNames[name] = names
+}
+
+// AppNames returns the own names of the tools of a backend that apps may call, or nil if it has
+// no app. It must not be changed.
+func (c *Catalog) AppNames(backend string) []string {
+	if c == nil {
+		return nil
+	}
+	return c.appNames[backend]
+}
+
+// checkAppNames reports own names that tools of several backends have, which apps cannot call.
+// Backends that have profiles of their own are called there.
+func (b *builder) checkAppNames() {
+	if len(b.appNames) < 2 {
+		return
+	}
+	owner := make(map[string]string) // of the first tool with the name
+	for i := range b.in {
+		in := &b.in[i]
+		for _, name := range b.appNames[in.Name] {
+			first, taken := owner[name]
+			switch {
+			case !taken:
+				owner[name] = in.Name
+			case !b.hasOwnProfile(in.Name) || !b.hasOwnProfile(first):
+				b.report.item(code.AppName, in.Name, Tools, name, fmt.Sprintf("backend %s has a tool of this name, too, so that apps can call neither by it; give each of them a profile of its own", quote(first)))
+			}
+		}
+	}
+}
+
+// hasOwnProfile reports whether there is a profile of one backend alone.
+func (b *builder) hasOwnProfile(backend string) bool {
+	return slices.ContainsFunc(b.opt.Profiles, func(p Profile) bool { return len(p.Backends) == 1 && p.Backends[0] == backend })
+}
+
 // showApps changes the offered tools of a backend for clients that render apps, or of one whose
 // apps are off.
 func (b *builder) showApps(backend int, tools []*Entry) {
@@ -87,13 +142,13 @@ func (b *builder) showApps(backend int, tools []*Entry) {
 	switch {
 	case in.NoApps:
 		for _, e := range tools {
-			e.item, e.App = extension.Strip(e.item), extension.Tool{}
+			e.item, e.App, e.uses = extension.Strip(e.item), extension.Tool{}, nil
 		}
 	case !b.opt.Apps.Render:
 		return
 	}
 	// With own names all tools are of one server, which is what a fence is for.
-	if b.opt.Apps.fences() && (in.Unpinned || !b.apps[in.Name] && !in.OwnNames) {
+	if b.opt.Apps.fences() && !b.apps[in.Name] && !in.OwnNames {
 		for _, e := range tools {
 			e.item = extension.Fence(e.item)
 		}

@@ -20,6 +20,8 @@ type Catalog struct {
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
+	uris         *uriIndex
+	unlisted     func(*Entry) bool         // of a view: whether it has a URI that no list has; nil in a Catalog of Build
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
 	instructions string
@@ -30,6 +32,7 @@ type Catalog struct {
 	one          *Backend        // of a profile with OwnNames, or nil
 	passes       bool            // a profile with PassesExtensions
 	apps         map[string]bool // the names of the backends that have an app
+	appNames     map[string][]string
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -62,10 +65,12 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
+	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.uris = newURIIndex(c)
 	c.locator.noApps = backendsWithoutApps(backends)
-	c.apps = b.apps
+	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
@@ -101,7 +106,12 @@ type builder struct {
 	hidden [NumKinds]map[string]bool
 	pins   map[*Entry]Pin  // those of offered items that have a Problem
 	apps   map[string]bool // the names of the backends that have an app
-	see    func(*Decision) // nil, or called with the final decision about each item
+
+	// appNames are the own names of the tools that apps may call, by the name of the backend, which
+	// has an app.
+	appNames map[string][]string
+
+	see func(*Decision) // nil, or called with the final decision about each item
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
@@ -117,7 +127,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	}
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
-	var kept []*Entry
+	var kept, forApps []*Entry
 	if k == Tools {
 		b.declaresApp(backend)
 	}
@@ -137,6 +147,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			kept = append(kept, d.entry)
 			continue
 		}
+		if d.Verdict == AppOnly {
+			forApps = append(forApps, d.entry)
+		}
 		b.leaveOut(d, len(kept))
 		// The items after it are beyond the limit, too.
 		if d.Verdict == BeyondLimit && b.see == nil {
@@ -144,6 +157,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		}
 	}
 	if k == Tools {
+		b.noteAppNames(backend, kept, forApps)
 		b.showApps(backend, kept)
 	}
 	return kept

@@ -3,7 +3,11 @@
 
 package catalog
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+)
 
 // Verdict is whether a listed item is offered, or the rule by which it is not.
 type Verdict uint8
@@ -37,6 +41,9 @@ type Decision struct {
 
 	// Pattern is the index of the pattern that excludes the item, or that includes it, or -1.
 	Pattern int
+
+	// App is what a tool has about apps.
+	App extension.Tool
 
 	// Problem describes the error of an item that is Unnamed or Invalid, or why it is Held.
 	Problem string
@@ -98,10 +105,9 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			pin := b.pin(k, backend, raw)
 			e, own, problem := b.newEntry(k, backend, pin.Item)
 			d = Decision{Kind: k, Backend: backend, BackendName: in.Name, Place: i, Own: own, Pattern: -1, Problem: problem, entry: e}
-			switch {
-			case e != nil:
+			if e != nil {
 				d.Name = e.Name
-			case own != "":
+			} else if own != "" {
 				d.Name = in.name(k, own)
 			}
 			switch {
@@ -126,6 +132,9 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 				}
 				d.Pin = pin
 			}
+			if e != nil {
+				d.App = e.App
+			}
 			// Also if the item is left out: a second item with the name is not offered in its
 			// place.
 			seen[own] = true
@@ -141,7 +150,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 
 // decisionOn returns the Decision about an item that the rules of its backend offer.
 func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
-	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, Pin: b.pins[e], entry: e}
+	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, App: e.App, Pin: b.pins[e], entry: e}
 	if e.Kind.named() {
 		_, d.Pattern = b.in[e.Backend].Rules.judge(e.Own)
 	}
@@ -153,7 +162,7 @@ func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 
 // contest decides about an item in the group of those that would have its name.
 func (b *builder) contest(e *Entry, group []*Entry) Verdict {
-	// A URI means the same resource from any backend, so the first one may own it.
+	// A URI that is a locator means the same resource from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
 	case len(group) == 1, firstWins && group[0] == e:

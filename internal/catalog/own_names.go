@@ -25,10 +25,15 @@ func (c *Catalog) OfBackend() []byte { return c.one.Capabilities }
 
 // offeredName returns the name under which an item is offered outside of profiles with OwnNames.
 func (in *Backend) offeredName(k Kind, own string) string {
-	if !k.named() {
-		return own
+	return in.Rules.offered(k, in.Name, own)
+}
+
+// label returns what the URIs of the backend have in front, for clients, if they are names.
+func (in *Backend) label() string {
+	if in.OwnNames {
+		return ""
 	}
-	return in.Rules.name(in.Name, own)
+	return in.Rules.Label(in.Name)
 }
 
 // name returns the name that clients use for an item.
