@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,7 +210,9 @@ func TestQuotasAndFiltersOfProfileOfOne(t *testing.T) {
 		legacy := func(method, params string) string {
 			return s.At("west").Post(gatewaytest.LegacyRequest("1", method, params), sess).Body
 		}
-		var begun struct{ Result struct{ Task struct{ TaskID string } } }
+		var begun struct {
+			Result struct{ Task struct{ TaskID string } }
+		}
 		if body := legacy("tools/call", `{"name":"long","task":{}}`); json.Unmarshal([]byte(body), &begun) != nil || begun.Result.Task.TaskID == "" {
 			t.Fatalf("%s, want a task", body)
 		}
@@ -284,8 +287,11 @@ func TestOwnNameOfStartingServer(t *testing.T) {
 		clock := newClockServer(t, "slow")
 		edge := server.New(clock, server.Config{AllowedHosts: []string{"*"}})
 		t.Cleanup(func() { edge.Close() })
+		var started atomic.Bool
 		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Second)
+			if !started.Swap(true) {
+				time.Sleep(time.Second)
+			}
 			edge.ServeHTTP(w, r)
 		})
 		g := gatewaytest.Backends{"slow": slow}.Open(t, func(cfg *config.Config) {
