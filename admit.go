@@ -12,7 +12,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -120,9 +119,9 @@ func (g *Gateway) notePolicy(ctx context.Context, req *mcp.Request, kind server.
 // nameInRecord returns the name of an item, without parts of a URI that may be secret.
 func nameInRecord(e *catalog.Entry) string {
 	if e.Kind == catalog.Resources || e.Kind == catalog.Templates {
-		return stripURI(e.Name)
+		return stripURI(e.Offered())
 	}
-	return e.Name
+	return e.Offered()
 }
 
 // decide returns the decision about a request for the item of a lookup. A URI that is in no list
@@ -131,8 +130,9 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 	if f.isListed() {
 		return f.decideURI(of, req, "")
 	}
-	d := f.decideURI(of, req, f.entry.Name)
-	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect.IsAllowed() {
+	uri := f.entry.Offered()
+	d := f.decideURI(of, req, uri)
+	if plain := f.entry.Plain(); plain != uri && d.Effect.IsAllowed() {
 		return d.And(f.decideURI(of, req, plain))
 	}
 	return d
@@ -145,15 +145,15 @@ func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.
 	if uri != "" {
 		call.URI, call.HasURI = uri, true
 		var ok bool
-		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // in a dry run, of the only backend with resources
-			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, uri, nil)
+		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // of a label, or in a dry run of the only backend with resources
+			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, f.entry.Own, nil)
 			return f.policy.Decide(s, item, &call, nil)
 		}
 	}
 	var known *policy.Verdict
 	// If the sender is of another class now than when its view was taken, nothing is known.
 	// What is known about a template is for URIs as it makes them, which are plain.
-	if isPlain := uri == "" || uri == f.entry.Name; isPlain && (f.class == nil || f.class.class == s.Class()) {
+	if isPlain := uri == "" || uri == f.entry.Offered(); isPlain && (f.class == nil || f.class.class == s.Class()) {
 		known = f.classes.of(s).verdicts.of(listed)
 		isUsual := req.Method == policy.Method(policyKind(listed.Kind)) || !f.policy.ReadsMethod()
 		if isUsual && known.Effect != policy.Open {

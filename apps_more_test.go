@@ -130,15 +130,15 @@ func TestAppsOff(t *testing.T) {
 					host := openAs(h, mcp.V20251125, rendering)
 					tools := host.list()
 					page, refresh := tools["a__show"], tools["a__refresh"]
-					if has := strings.Contains(page, "ui://show"); has == isOff || strings.Contains(page, `"x":1`) == false {
+					if has := strings.Contains(page, "ui://a/show"); has == isOff || strings.Contains(page, `"x":1`) == false {
 						t.Errorf("off %t: %s", isOff, page)
 					}
 					if (refresh == "") != isOff {
 						t.Errorf("off %t: the tool for apps is %q", isOff, refresh)
 					}
 					list := host.request("resources/list", "", "")
-					read := host.request("resources/read", "", `"uri":"ui://show"`)
-					if strings.Contains(list, "ui://show") == isOff || !strings.Contains(list, "x:y") {
+					read := host.request("resources/read", "", `"uri":"ui://a/show"`) + host.request("resources/read", "", `"uri":"ui://show"`)
+					if strings.Contains(list, "ui://a/show") == isOff || !strings.Contains(list, "x:y") {
 						t.Errorf("off %t: %s", isOff, list)
 					}
 					if strings.Contains(read, "html") == isOff {

@@ -214,7 +214,7 @@ func TestClientsThatRenderApps(t *testing.T) {
 		plain.wantCalled("b__text", "text of b, renders false")
 		plain.wantUnknown("b__refresh")
 		plain.wantUnknown("b__more")
-		if got, want := plain.list()["b__show"], strings.Replace(page("show"), "show", "b__show", 1); got != want {
+		if got, want := plain.list()["b__show"], strings.NewReplacer(`"show"`, `"b__show"`, `ui://show`, `ui://b/show`).Replace(page("show")); got != want {
 			t.Errorf("another client is shown %s, want %s", got, want)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	codes "github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -30,14 +31,17 @@ import (
 func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why *servedBy) {
 	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, Answer: why.answer, As: why.as}
 	c := audit.Call{
-		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
+		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Said: strings.Clone(shorten(why.said)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended), Named: why.named,
 		Inner: done.Inner, InnerOutcome: audit.Outcome(done.InnerOutcome), InnerDelivery: string(done.InnerDelivery),
 	}
 	c.Trace, _ = traceOf(req)
+	if why.passed {
+		c.Method, c.Name, c.Passed = c.Name, "", unread
+	}
 	client := req.Client
 	g.audit.RecordCall(ctx, func() audit.Entry {
-		c.Name = escapeName(c.Name)
+		c.Name, c.Said, c.Method = escapeName(c.Name), escapeName(c.Said), escapeName(c.Method)
 		if client != nil {
 			c.Client = escapeName(shorten(clientName(client.Info)))
 		}
@@ -135,7 +139,13 @@ func stripURI(uri string) string {
 		return uri
 	}
 	authority, path, below := strings.Cut(rest, "/")
-	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	authority = withoutUserinfo(authority)
+	if below && extension.IsName(uri) { // the authority may be that of a backend's own URI, after a label
+		first, rest, more := strings.Cut(path, "/")
+		if path = withoutUserinfo(first); more {
+			path += "/" + rest
+		}
+	}
 	if below {
 		path = "/" + path
 	}

@@ -51,13 +51,22 @@ type startedCall struct {
 // servedBy is what is known of a call after it was served.
 type servedBy struct {
 	name    string         // of the item, or its URI
+	said    string         // what the client has called it, if that is another name
 	backend *activeBackend // nil if none was asked
+	passed  bool           // nothing but its method was read
 	outer   *outerCall     // not nil if its answer is that of calls of its own
 	of      mcp.CallID     // if it reads the result of a call: that call
 	refused bool           // by the policy or a filter, and so not sent
 	named   string         // namedOwn, or "" for an item by its listed name
 
 	verdict
+}
+
+// nameAs sets the name of an item with another name than the client uses, which is said.
+func (by *servedBy) nameAs(e *catalog.Entry, said string) {
+	if said != e.Offered() {
+		by.said, by.name = by.name, nameInRecord(e)
+	}
 }
 
 // takeCall gives a request an id. A request without a Timeline was not received by an edge:
@@ -115,6 +124,9 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	c.Outcome, c.Code, c.Delivery = string(outcome), code, mcp.Outcome(delivery)
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		c.Reason = f.Reason
+	}
+	if started.passed {
+		c.Method = recorder.OtherMethod
 	}
 	c.Parent = started.of
 	if n := len(req.Outer); n > 0 {

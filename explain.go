@@ -112,7 +112,8 @@ type ExplainedBackend struct {
 // ExplainedRoute is the backend of a URI that no offered item has.
 type ExplainedRoute struct {
 	Backend  string `json:"backend"`
-	Template string `json:"template,omitempty"` // that matches, or "" for the only backend with resources
+	Template string `json:"template,omitempty"` // that matches, or "" without one
+	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -155,7 +156,15 @@ func (x *explainer) explain() *Explanation {
 	if x.profile != nil {
 		e.Profile, allow = x.profile.Name, x.profile.Admits
 	}
+	whole := x.in
+	if x.profile != nil && x.profile.OwnNames {
+		x.in = x.profile.Alone(whole)
+	}
 	found := catalog.Explain(x.in, x.opt, allow, x.isAbout)
+	if len(found) == 0 {
+		x.in = whole // with those of other servers
+		found = catalog.Explain(x.in, x.opt, allow, func(d *catalog.Decision) bool { return x.isAbout(d) && d.Verdict == catalog.Withheld })
+	}
 	if exact := func(d catalog.Decision) bool { return d.Name == x.name }; slices.ContainsFunc(found, exact) {
 		found = slices.DeleteFunc(found, func(d catalog.Decision) bool { return !exact(d) })
 	}
@@ -166,8 +175,10 @@ func (x *explainer) explain() *Explanation {
 	}
 	x.ofUsers(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
-	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
-		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
+	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
+		if from, ok := x.seen.catalog.Route(x.name); ok {
+			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
+		}
 		e.Offered = true
 	}
 	if own, ok := x.seen.catalog.Tool(x.name); ok && own.IsOwn() {
@@ -347,6 +358,8 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	if isNamed(d.Kind) {
 		how, at := x.naming(d.Backend, d.Own)
 		it.step(at, "%s", how)
+	} else if d.Name != d.Own {
+		it.step(config.Place{}, "its server's own URI is %s", d.Own)
 	}
 	switch d.Verdict {
 	case catalog.Conflict:
@@ -388,6 +401,9 @@ func (x *explainer) withheld(it *ExplainedItem, d *catalog.Decision) {
 // naming describes how an item gets its name, and where that is set.
 func (x *explainer) naming(i int, own string) (string, config.Place) {
 	in := &x.in[i]
+	if in.OwnNames {
+		return fmt.Sprintf("profile %s: names: own", x.profile.Name), x.places.Setting(config.NamesOwn, "profiles", x.profile.Name, "names")
+	}
 	if to, ok := in.Rules.Rename[own]; ok {
 		return fmt.Sprintf("renamed %q", to), x.places.Server(in.Name, to, "rename", own)
 	}
@@ -494,8 +510,12 @@ func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 		if p.Has(backend.RendersApps) {
 			continue // with other items, and not fewer
 		}
-		listed := func(e *catalog.Entry) bool { return e.Name == d.Name && e.BackendName == d.BackendName }
-		if entries := slices.Collect(features[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
+		listed := func(e *catalog.Entry) bool { return e.Own == d.Own && e.BackendName == d.BackendName }
+		seen := features[p].view(x.v)
+		if x.in[d.Backend].OwnNames {
+			seen = seen.at(x.profile.Name)
+		}
+		if entries := slices.Collect(seen.catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
 			lacking = append(lacking, p.Lacks())
 		}
 	}

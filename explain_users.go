@@ -96,5 +96,6 @@ func (x *explainer) with(place int, o *backend.Offer) *explainer {
 	own.v, own.isOfUsers = &v, true
 	own.in = slices.Clone(x.in)
 	own.in[place] = v.backends[place].input(o)
+	own.in[place].OwnNames = x.in[place].OwnNames
 	return &own
 }

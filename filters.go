@@ -42,12 +42,12 @@ func compileFilters(cfg *config.Config, before *view) *bound.Filters {
 func targetOf(e *catalog.Entry) bound.Target {
 	switch e.Kind {
 	case catalog.Templates:
-		fixed, _, open := strings.Cut(e.Name, "{")
+		fixed, _, open := strings.Cut(e.Offered(), "{")
 		return bound.Target{Name: fixed, IsURI: true, IsBegin: open}
 	case catalog.Resources:
-		return bound.Target{Name: e.Name, IsURI: true}
+		return bound.Target{Name: e.Offered(), IsURI: true, Plain: e.Plain()}
 	default:
-		return bound.Target{Name: e.Name}
+		return bound.Target{Name: e.Offered()}
 	}
 }
 
@@ -61,7 +61,7 @@ func (g *Gateway) refuseByFilter(req *mcp.Request, f lookupResult) *policyRefusa
 		Call:     policy.Call{Method: req.Method, Args: argumentsOf(req)},
 		Identity: viewerOf(req).currentIdentity(), Peer: req.Client,
 		Item: func() *policy.Item {
-			return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
+			return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Offered(), e.Own, e.JSON())
 		},
 	})
 	if !refused {
@@ -123,6 +123,9 @@ func (g *Gateway) taskFilter(req *mcp.Request, b *activeBackend, name string) *r
 		return nil
 	}
 	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
+		if part := v.at(req.Profile).catalog; part.HasOwnNames() {
+			tool = part.OfferedAs(catalog.Tools, tool)
+		}
 		return v.newResultFilter(b.Name(), v.filters.Results(bound.Target{Name: tool}))
 	}
 	targets := []bound.Target{{Name: b.srv.NamePrefix(), IsBegin: true}}
@@ -228,7 +231,7 @@ func (x *explainer) filters(it *ExplainedItem, d *catalog.Decision) {
 	if x.v.filters == nil {
 		return
 	}
-	uses := x.v.filters.Uses(targetOf(&catalog.Entry{Kind: d.Kind, Name: d.Name}))
+	uses := x.v.filters.Uses(targetOf(&catalog.Entry{Kind: d.Kind, Name: d.OfferedAs()}))
 	for _, i := range slices.Sorted(maps.Keys(uses)) {
 		it.step(x.places.Setting("", "filters", i), "%s %s", config.FilterPath(i), uses[i])
 	}

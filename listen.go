@@ -17,6 +17,7 @@ import (
 // Watch serves a subscriptions/listen for lists only. With ServeNow it makes a Gateway an
 // [mcp.HandlerExtension].
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
+	req = g.withExtensions(req)
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteUser(req)

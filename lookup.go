@@ -9,7 +9,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -58,7 +57,7 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 		if g.view.Load().users != nil {
 			l.awaitUserLists(ctx, g, req, f.view)
 		}
-		g.awaitSessionLists(ctx, req, l.mayBeAt)
+		l.awaitSessionLists(ctx, g, req, f.view)
 		f = l.find(g.viewFor(viewerOf(req)))
 	}
 	if f.entry == nil {
@@ -73,6 +72,14 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupRe
 //go:noinline
 func (l lookup) awaitUserLists(ctx context.Context, g *Gateway, req *mcp.Request, v *view) {
 	g.awaitUserLists(ctx, req, v.cfg.Limits.Handshake, func(b *activeBackend) bool { return l.mayBeSeenAt(v, b) })
+}
+
+// awaitSessionLists waits for lists of the session of a request that may contain the item. It is a
+// separate function for the same reason.
+//
+//go:noinline
+func (l lookup) awaitSessionLists(ctx context.Context, g *Gateway, req *mcp.Request, v *view) {
+	g.awaitSessionLists(ctx, req, func(b *activeBackend) bool { return v.catalog.HasOwnNames() || l.mayBeAt(b) })
 }
 
 // pending is view.pending for the backends that may offer the item. It waits for none
@@ -99,21 +106,30 @@ func (l lookup) isUnknownIn(o *backend.Offer) bool {
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
-// decide this for names; nothing decides it for URIs.
+// decide this for names; nothing decides it for URIs in general.
 func (l lookup) mayBeAt(b *activeBackend) bool {
-	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
-	return !byName || b.mayOffer(l.name)
+	return !isNamed(l.kind) || b.mayOffer(l.name)
 }
 
-// mayBeSeenAt is mayBeAt for the client of a view.
+// mayBeSeenAt is mayBeAt for the client of a view. A URI with the label of a backend that the client
+// may see is of that backend.
 func (l lookup) mayBeSeenAt(v *view, b *activeBackend) bool {
-	if !l.mayBeAt(b) {
+	if !v.catalog.HasOwnNames() && !l.mayBeAt(b) {
 		return false
 	}
-	if l.kind == catalog.Resources {
-		return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
+	if l.kind != catalog.Resources {
+		return v.maySee(b, l.kind)
 	}
-	return v.maySee(b, l.kind)
+	if owner, ok := v.catalog.Owner(l.name); ok && owner.BackendName != b.Name() {
+		if of, ok := v.backendOf(owner); ok && v.maySeeResources(of) {
+			return false
+		}
+	}
+	return v.maySeeResources(b)
+}
+
+func (v *view) maySeeResources(b *activeBackend) bool {
+	return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a
@@ -143,7 +159,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := glob.PlainURI(e.Name)
+	plain := e.PlainName()
 	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
 }
 

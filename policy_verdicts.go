@@ -48,18 +48,19 @@ func itemsOf(v, before *view) *policyItems {
 // itemLike returns the item of the view with the definition of an entry, or a new one. Rules read
 // nothing else of an entry.
 func (v *view) itemLike(e *catalog.Entry) *policy.Item {
-	if same, ok := v.catalog.Find(e.Kind, e.Name); ok && same.Own == e.Own && same.BackendName == e.BackendName && bytes.Equal(same.JSON(), e.JSON()) {
+	hasOwnName := e.Name != e.Offered() // then the view is the one that the entry's is a part of
+	if same, ok := v.catalog.Find(e.Kind, e.Offered()); ok && same.Own == e.Own && same.BackendName == e.BackendName && (hasOwnName || bytes.Equal(same.JSON(), e.JSON())) {
 		return v.items.of(same)
 	}
-	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
+	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Offered(), e.Own, e.JSON())
 }
 
 // gateOr returns the item of an entry of a backend, which may be its tool to sign in.
 func (v *view) gateOr(b *activeBackend, e *catalog.Entry) *policy.Item {
 	if b.isGate(v, e) {
-		return policy.NewGate(e.BackendName, b.srv.NamePrefix(), e.Name, e.Own, e.JSON())
+		return policy.NewGate(e.BackendName, b.srv.NamePrefix(), e.Offered(), e.Own, e.JSON())
 	}
-	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, e.JSON())
+	return policy.NewItem(policyKind(e.Kind), e.BackendName, e.Offered(), e.Own, e.JSON())
 }
 
 // of returns the item of an entry of the catalog, or of a part of it.

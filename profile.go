@@ -58,6 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters, v.cuts = compileFilters(v.cfg, before), v.cfg.CutsResults()
+	v.passing = passingProfiles(v.cfg)
 	v.hasApps = v.mayHaveApps()
 	v.advice = sync.OnceValue(v.adviceOf)
 	v.pages = sync.OnceValue(v.pagesOf)
@@ -83,11 +84,15 @@ func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
+			if p.OwnNames {
+				own := *b
+				own.bareURIs, b = true, &own
+			}
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])
 		}
 	}
-	if v.policy != nil && part.catalog.HasFinder() {
-		part.items = itemsOf(part, v) // with the tools of the gateway
+	if v.policy != nil && (part.catalog.HasFinder() || part.catalog.HasOwnNames()) {
+		part.items = itemsOf(part, v) // at other places, and with the tools of the gateway
 	}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
@@ -143,7 +148,10 @@ func (g *Gateway) hasProfile(name string) bool {
 func catalogProfiles(cfg *config.Config) []catalog.Profile {
 	var all []catalog.Profile
 	for _, p := range cfg.AllProfiles() {
-		part := catalog.Profile{Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, ReadsResults: cfg.CutsResults()}
+		part := catalog.Profile{
+			Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, ReadsResults: cfg.CutsResults(),
+			OwnNames: p.HasOwnNames(), PassesExtensions: p.Passes(),
+		}
 		if p.HasSearch() {
 			part.Finder = &catalog.Finder{Always: p.Always, Split: p.Split, Auto: p.View == config.ViewAuto}
 		}
@@ -186,21 +194,30 @@ func addAnnounced(before map[string]notices, news map[string]notices) map[string
 
 // ProfileStatus is what a profile offers.
 type ProfileStatus struct {
-	Name      string   `json:"name"`
-	View      string   `json:"view"`      // full, search or auto
-	Backends  []string `json:"backends"`  // in the order of the configuration
-	Tools     int      `json:"tools"`     // listed; with auto, to clients that are not sent all
-	ToolBytes int      `json:"toolBytes"` // size of their definitions
+	Name       string   `json:"name"`
+	View       string   `json:"view"`                 // full, search or auto
+	Names      string   `json:"names,omitempty"`      // own, or "" for those of the whole gateway
+	Extensions string   `json:"extensions,omitempty"` // pass, or "" for those that are known
+	Backends   []string `json:"backends"`             // in the order of the configuration
+	Tools      int      `json:"tools"`                // listed; with auto, to clients that are not sent all
+	ToolBytes  int      `json:"toolBytes"`            // size of their definitions
 }
 
 // profileStatus returns the status of the profiles, in the order of the configuration. It
-// does not make their catalogs.
+// makes only the catalogs of those with the names of their server.
 func (v *view) profileStatus() []ProfileStatus {
 	var all []ProfileStatus
 	views := v.cfg.AllProfiles()
 	for i, p := range catalogProfiles(v.cfg) {
 		s := ProfileStatus{Name: p.Name, View: cmp.Or(views[i].View, config.ViewFull), Backends: []string{}}
 		s.Tools, s.ToolBytes = v.catalog.ToolBytesOf(&p)
+		if p.OwnNames {
+			s.Names = config.NamesOwn
+			s.Tools, s.ToolBytes = v.at(p.Name).catalog.ToolBytesOf(&catalog.Profile{Finder: p.Finder})
+		}
+		if views[i].Passes() {
+			s.Extensions = config.ExtensionsPass
+		}
 		for _, b := range v.backends {
 			if p.Has(b.Name()) {
 				s.Backends = append(s.Backends, b.Name())

@@ -452,7 +452,7 @@ func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (of mcp.Call
 	if wrong := a.read(req.Params.Raw(mcp.FieldArguments)); wrong != "" {
 		return failed("%s", wrong)
 	}
-	if err := g.charge(ctx, req, catalog.Tools, catalog.ReadResult); err != nil {
+	if err := g.charge(ctx, req, &catalog.Entry{Kind: catalog.Tools, Name: catalog.ReadResult}); err != nil {
 		return of, nil, err
 	}
 	r, ok := g.openResult(req, a.ID)
@@ -512,7 +512,7 @@ func (g *Gateway) readKept(ctx context.Context, req *mcp.Request, uri string) (o
 	if !ok {
 		return of, false, nil, nil
 	}
-	if err := g.charge(ctx, req, catalog.Resources, uri); err != nil {
+	if err := g.charge(ctx, req, &catalog.Entry{Kind: catalog.Resources, Name: uri}); err != nil {
 		return of, true, nil, err
 	}
 	if r == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,6 +25,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if caller == nil {
 		caller = noCaller{}
 	}
+	req = g.withExtensions(req)
 	g.onlyClient.set(req)
 	g.noteIdentity(req)
 	g.noteLister(req)
@@ -60,16 +62,15 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case taskStatus:
 		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
+		return g.pass(ctx, req, caller)
 	}
 }
 
 // call serves tools/call, prompts/get or resources/read. A hidden item and one that does not exist have the same answer.
 func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
-	field, own := mcp.FieldName, mcp.FieldName
+	field := mcp.FieldName
 	if kind == catalog.Resources {
-		// A URI means the same to client and backend.
-		field, own = mcp.FieldURI, mcp.FieldNone
+		field = mcp.FieldURI
 	}
 	name, err := textOf(req, field)
 	if err != nil {
@@ -121,6 +122,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	case f.entry == nil:
 		return by, nil, f.unknown(kind, name)
 	}
+	by.nameAs(f.entry, name)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict, by.refused = refused.why, true
@@ -137,7 +139,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			return by, nil, err // not sent to the backend
 		}
 	}
-	if err := g.charge(ctx, req, kind, name); err != nil {
+	if err := g.charge(ctx, req, f.entry); err != nil {
 		return by, nil, err
 	}
 	var cut *resultCut
@@ -158,11 +160,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	switch {
 	case item.asks || isAfterAnswer(req):
-		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
+		by, res, err = g.forwardAnswered(ctx, by, item, field, req, caller)
 	case item.isUsers():
-		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
+		by.backend, res, err = g.forwardAs(ctx, item, field, req, caller)
 	default:
-		by.backend, res, err = item.forward(ctx, own, req, caller)
+		by.backend, res, err = item.forward(ctx, field, req, caller)
 	}
 	if page != nil && err == nil {
 		res, err = page.judge(res)
@@ -191,13 +193,14 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if f.entry == nil {
 		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
+	by.nameAs(f.entry, l.name)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict, by.refused = refused.why, true
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
-	if err := g.charge(ctx, req, l.kind, l.name); err != nil {
+	if err := g.charge(ctx, req, f.entry); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -224,6 +227,7 @@ func (a admitted) forward(ctx context.Context, field mcp.Field, req *mcp.Request
 	if err != nil {
 		return b, nil, err
 	}
+	e.bareURIs = isBare(req, entry)
 	res, err = e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 	return b, res, err
 }
@@ -323,9 +327,13 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 // once, on the first call.
 func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	return sync.OnceValues(func() (*mcp.Result, error) {
+		capabilities := c.Capabilities()
+		if c.PassesExtensions() {
+			capabilities = revision.WithExtensions(capabilities, c.OfBackend())
+		}
 		raw, err := json.Marshal(discovery{
 			SupportedVersions: mcp.ModernVersions(),
-			Capabilities:      c.Capabilities(),
+			Capabilities:      capabilities,
 			Instructions:      c.Instructions(),
 			CacheScope:        "private",
 			Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
@@ -333,7 +341,11 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return mcp.NewResult(raw)
+		res, err := mcp.NewResult(raw)
+		if err == nil {
+			res.PassesExtensions = c.PassesExtensions()
+		}
+		return res, err
 	})
 }
 
@@ -390,7 +402,7 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 // never exists.
 func (v *view) unknown(kind catalog.Kind, name string) error {
 	for i, b := range v.backends {
-		if !b.ownsName(name) || !v.maySee(b, kind) {
+		if !v.catalog.HasOwnNames() && !b.ownsName(name) || !v.maySee(b, kind) {
 			continue
 		}
 		// Use the offer from which the catalog was built: a later one may have the

@@ -637,7 +637,7 @@ func signedIn(req *mcp.Request, b *activeBackend, more string) (*mcp.Result, err
 func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*activeBackend, *mcp.Result) {
 	for _, b := range v.backends {
 		users, ok := b.access.(*userCredentials)
-		if !ok || name != b.srv.NamePrefix()+gateName {
+		if !ok || name != b.srv.NamePrefix()+gateName && (name != gateName || !v.catalog.HasOwnNames()) {
 			continue
 		}
 		source, err := users.grants()

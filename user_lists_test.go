@@ -29,6 +29,7 @@ import (
 type desk struct {
 	mu      sync.Mutex
 	tools   map[string][]string    // by user
+	pages   map[string][]string    // the URIs of resources, by user; nil without resources
 	all     []string               // for everybody, signed in or not
 	refuses map[string]bool        // users that it does not accept
 	calls   []string               // "USER NAME"
@@ -69,7 +70,25 @@ func (d *desk) handler(t *testing.T) http.Handler {
 func (d *desk) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "server/discover":
-		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"the desk"}`))
+		capabilities := `{"tools":{"listChanged":true}}`
+		if d.pages != nil {
+			capabilities = `{"tools":{"listChanged":true},"resources":{}}`
+		}
+		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"instructions":"the desk"}`))
+	case "resources/list":
+		items := make([]string, 0, len(d.pages[req.Principal]))
+		for _, uri := range d.pages[req.Principal] {
+			items = append(items, fmt.Sprintf(`{"uri":%q,"name":"n"}`, uri))
+		}
+		return mcp.NewResult([]byte(`{"resources":[` + strings.Join(items, ",") + `]}`))
+	case "resources/templates/list":
+		return mcp.NewResult([]byte(`{"resourceTemplates":[]}`))
+	case "resources/read":
+		uri, _ := req.Params.Text(mcp.FieldURI)
+		if !slices.Contains(d.pages[req.Principal], uri) {
+			return nil, mcp.Errorf(mcp.CodeResourceNotFound, "no such page")
+		}
+		return mcp.NewResult(fmt.Appendf(nil, `{"contents":[{"uri":%q,"text":%q}]}`, uri, "of "+req.Principal))
 	case "tools/list":
 		d.mu.Lock()
 		defer d.mu.Unlock()

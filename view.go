@@ -45,6 +45,8 @@ type view struct {
 
 	users *userViews // nil if each backend lists for anybody, and in the view of a user
 
+	passing map[string]bool // the profiles that pass all extensions, or nil; set by derive
+
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	profiles  map[string]func() *view     // return the parts of the view that profiles select
 	replaced  chan struct{}               // closed when another view is in use
@@ -197,7 +199,15 @@ func (v *view) listsOf(b *activeBackend) backend.Lists { return v.offerOf(b).Lis
 
 // build builds the catalog from offers. The result depends on the configuration and the
 // offers alone, not on the order in which the backends answered.
-func (v *view) build(offers []*backend.Offer) *catalog.Catalog { return catalog.Build(v.input(offers)) }
+func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
+	c := catalog.Build(v.input(offers))
+	for i, b := range v.backends {
+		if c.HasNames(i) {
+			b.hasNames.Store(true)
+		}
+	}
+	return c
+}
 
 // input returns what the catalog of offers is built from.
 func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Options) {

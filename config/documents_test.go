@@ -72,7 +72,7 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 func pickValue(r *rand.Rand, row row, wrong int) (value string, isWrong bool) {
 	switch {
 	case strings.HasPrefix(row.want, "a mapping") && row.want != "a mapping of names to strings",
-		strings.Contains(row.path, "tokens"), strings.Contains(row.path, "issuers"), strings.HasPrefix(row.path, "auth.certificates"), strings.HasPrefix(row.path, "auth.proxy"), strings.HasPrefix(row.path, "auth.browser"), strings.HasPrefix(row.path, "tls"), strings.Contains(row.path, ".oauth"), strings.Contains(row.path, ".headersHelper"), strings.HasPrefix(row.path, "mcpServers.NAME.results"), row.path == "quotas", strings.HasPrefix(row.path, "policy."), strings.HasPrefix(row.path, "filters[]."), row.path == "mcpServers.NAME.command", row.path == "audit.file",
+		strings.Contains(row.path, "tokens"), strings.Contains(row.path, "issuers"), strings.HasPrefix(row.path, "auth.certificates"), strings.HasPrefix(row.path, "auth.proxy"), strings.HasPrefix(row.path, "auth.browser"), strings.HasPrefix(row.path, "tls"), strings.Contains(row.path, ".oauth"), strings.Contains(row.path, ".headersHelper"), strings.HasPrefix(row.path, "mcpServers.NAME.results"), row.path == "quotas", strings.HasPrefix(row.path, "policy."), strings.HasPrefix(row.path, "filters[]."), row.path == "mcpServers.NAME.command", row.path == "audit.file", row.path == "profiles.NAME.names", row.path == "profiles.NAME.extensions",
 		r.IntN(3) > 0:
 		return "", false // implied by the keys below it, or depends on other keys
 	}

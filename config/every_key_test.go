@@ -63,6 +63,8 @@ func rightValues() map[string][]string {
 		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},
 		"hold, allow":                            {`"hold"`, `"allow"`},
 		"full, search, auto":                     {`"full"`, `"search"`, `"auto"`},
+		"prefixed, own":                          {`"prefixed"`, `"own"`},
+		"known, pass":                            {`"known"`, `"pass"`},
 	}
 }
 
@@ -184,6 +186,10 @@ func document(path, value string) string {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
+	case path == "profiles.NAME.names":
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {"servers": ["a"], "names": %s}}}`, value)
+	case path == "profiles.NAME.extensions":
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {"servers": ["a"], "names": "own", "extensions": %s}}}`, value)
 	case strings.HasPrefix(path, "profiles.NAME."):
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {%q: %s}}}`, strings.TrimPrefix(path, "profiles.NAME."), value)
 	case strings.HasPrefix(path, "quotas[]."):

@@ -113,6 +113,10 @@ func profileKeys() []key {
 		{"view", oneOf(ViewFull, ViewSearch, ViewAuto), "", "What the list of tools has: all tools (full, the default), or find_tool and call_tool, with which a model finds and calls the others (search). With auto, clients that search tools themselves are sent all of them, and so are all clients while the list is shorter than \"search.above\"; others are sent find_tool and call_tool. All tools of the profile can be called in each view."},
 		{"always", listOf(text()), "", "Tools that are listed besides find_tool and call_tool, written like \"include\"."},
 		{"split", boolean(), "", "Also offer call_tool_readonly, which calls only tools with readOnlyHint, so that a user can allow it for good."},
+		// For servers that share names, and for apps, which call tools by the server's own names.
+		{"names", oneOf(NamesPrefixed, NamesOwn), "", "The names of tools and prompts, and URIs: those of the whole gateway (prefixed, the default), or for a profile of one server those of the server itself (own)."},
+		// Never for several servers: nothing in an unknown method names the one that it is for.
+		{"extensions", oneOf(ExtensionsKnown, ExtensionsPass), "", "Which extensions of the protocol clients and servers can use: those that the gateway translates (known, the default), or in a profile with \"names\": \"own\" all (pass). Then the gateway forwards methods that it cannot read."},
 	}
 }
 
@@ -213,7 +217,7 @@ func serverKeys() []key {
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 
 		// A pointer: an empty prefix differs from no prefix key.
-		{"prefix", optional(text()), "", "The prefix of the names of the server's tools and prompts, including a separator; may be empty. The default is the server's name and two underscores."},
+		{"prefix", optional(text()), "", "The prefix of the names of the server's tools and prompts, including a separator; may be empty. The default is the server's name and two underscores. If it is empty, URIs of apps and skills are those of the server."},
 		// Without the prefix, because renaming serves names that are already known elsewhere.
 		{"rename", mapOf(text()), "", "New names for individual tools or prompts, by the server's own names. The new name is offered without the prefix."},
 		// By the server's own names, which its documentation has.

@@ -85,9 +85,10 @@ func parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	}
 	config := new(Config)
 	r.config(root, config)
+	config.source = &source{file: name, positions: r.positions, lock: r.readLock()}
 	config.check(r)
 	config.Notes = r.notes.sorted()
-	config.source = &source{file: name, positions: r.positions, files: paths(r.files), lock: r.readLock()}
+	config.source.files = paths(r.files)
 	if r.secrets.exists {
 		config.source.secrets = r.secrets.path
 	}

@@ -33,6 +33,11 @@ type Profile struct {
 	// adds one that calls only tools with readOnlyHint.
 	Always []string `json:"always"`
 	Split  bool     `json:"split"`
+
+	// Names is NamesPrefixed or NamesOwn. Empty is NamesPrefixed.
+	Names string `json:"names"`
+	// Extensions is ExtensionsKnown or ExtensionsPass. Empty is ExtensionsKnown.
+	Extensions string `json:"extensions"`
 }
 
 // HasSearch reports whether the profile has tools of the gateway to find and call the others.
@@ -121,6 +126,8 @@ func checkProfiles(c *Config, r *reader) {
 		checkPatternList(f.Always, p.key("always"), r)
 		checkProfileFilters(f, p, r)
 		checkView(f, p, r)
+		checkOwnNames(c, f, p, r)
+		checkPassed(c, f, p, r)
 	}
 }
 

@@ -57,3 +57,14 @@ func methodName(b []byte) string {
 	}
 	return string(b)
 }
+
+// IsMethod reports whether a revision of the specification, or an extension that is
+// translated, has a method.
+func IsMethod(name string) bool {
+	for i := range methods {
+		if methods[i] == name {
+			return true
+		}
+	}
+	return false
+}

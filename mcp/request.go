@@ -61,8 +61,13 @@ type Request struct {
 	// requestState and the input are not in Params any more.
 	Resumed *Resumed
 
+	// Passed reports that both ends have agreed to the method, or may have: it is of an
+	// extension that neither the edges nor the Handlers between them know. Its parameters
+	// and its answer stay as they are. Such a request may be a notification.
+	Passed bool
+
 	// ParamHeaders are the Mcp-Param-* headers of the request, by canonical name,
-	// undecoded. nil means that the transport has no headers (stdio, or a legacy
+	// undecoded. With a method of no revision they include Mcp-Name. nil means that the transport has no headers (stdio, or a legacy
 	// revision), so that there is nothing to compare with the arguments (2026-07-28,
 	// basic/transports/streamable-http, "Custom Headers from Tool Parameters").
 	ParamHeaders map[string][]string
@@ -152,6 +157,9 @@ type Peer struct {
 	Info []byte
 	// Capabilities is its capabilities object; nil counts as {}.
 	Capabilities []byte
+	// PassesExtensions reports that all extensions that the peer declares are shown to
+	// the other end, also those that nothing between them knows.
+	PassesExtensions bool
 }
 
 // A Result is the result of a successful request: a JSON object, as the bytes that
@@ -166,6 +174,11 @@ type Result struct {
 	// Request.Resumed. The object of the result must have inputRequests, and no
 	// requestState.
 	Resume []byte
+
+	// PassesExtensions, of a result of server/discover, reports that the Handler passes on
+	// what it does not know: methods, and notifications of clients with a session. So all
+	// extensions in the capabilities are declared to the client.
+	PassesExtensions bool
 
 	// Delivered reports that the client received the result while it arrived. Then
 	// there is nothing left to send, and isError is the only member that is known.

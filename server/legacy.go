@@ -148,6 +148,10 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 		if task.ClientOfferOf(sess.Client.Capabilities).Any() {
 			s.forwardNotification(ctx, sess, m, identity, true)
 		}
+	default:
+		if sess.Client.PassesExtensions && !mcp.IsMethod(m.Method) {
+			s.forwardNotification(ctx, sess, m, identity, true)
+		}
 	}
 }
 
@@ -163,6 +167,7 @@ func (s *Server) forwardNotification(ctx context.Context, sess *session.Session,
 		return
 	}
 	ir.encoder = ackEncoder{}
+	ir.original.Passed = !mcp.IsMethod(m.Method)
 	if ordered {
 		ir.handler = s.serialize(sess)
 	}
@@ -241,6 +246,9 @@ type legacyEncoder struct {
 // result removes the modern fields and translates the rest for the client's revision. A
 // legacy client cannot receive an input_required result: its Handler must ask.
 func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	if !mcp.IsMethod(req.Method) {
+		return resultMessage(buf, id, &mcp.Edit{}, &res.Object) // of an extension that is not known
+	}
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
 		return session.Message{Head: jsonrpc.AppendError(nil, id, err)}

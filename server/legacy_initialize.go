@@ -93,6 +93,12 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, from sender) (*
 	if translated.tasks {
 		offerTasks(sess.Scope)
 	}
+	if res.PassesExtensions {
+		own := *peer
+		own.PassesExtensions = true
+		own.Capabilities = bytes.Clone(revision.WithExtensions(own.Capabilities, m.Params.Raw(mcp.FieldCapabilities)))
+		sess.Client = &own
+	}
 	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, translated.result)}, nil
 }
 
@@ -191,7 +197,11 @@ func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
 		info = []byte(`{"name":"signalbox","version":"0"}`)
 	}
 	out := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(v))
-	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, task.WithLegacyOffer(caps))...)
+	own := revision.ServerCapabilities(v, task.WithLegacyOffer(caps))
+	if res.PassesExtensions {
+		own = revision.WithExtensions(own, caps)
+	}
+	out = append(append(out, `,"capabilities":`...), own...)
 	out = append(append(out, `,"serverInfo":`...), info...)
 	if text := res.Raw(mcp.FieldInstructions); text != nil {
 		out = append(append(out, `,"instructions":`...), text...)

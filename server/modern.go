@@ -274,6 +274,9 @@ type modernEncoder struct{}
 // result adds the fields that a legacy backend does not send: the type of the result, and
 // that it must not be cached (2026-07-28, basic, "ResultType"; server/utilities/caching).
 func (enc modernEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	if !mcp.IsMethod(req.Method) {
+		return passedResult(buf, id, res)
+	}
 	if undeclaredTask(req, res) {
 		return enc.failure(id, req, task.Missing(req.Method))
 	}
@@ -302,6 +305,16 @@ func (enc modernEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mc
 		e.Set(mcp.FieldSupportedVersions, versionsJSON())
 		caps := task.ModernOffer(res.Raw(mcp.FieldCapabilities))
 		e.Set(mcp.FieldCapabilities, revision.ServerCapabilities(req.Client.Version, caps))
+	}
+	return resultMessage(buf, id, &e, &res.Object)
+}
+
+// passedResult is the terminal message of a request of an extension that is not known. All results have a
+// type (2026-07-28, schema, "Result").
+func passedResult(buf []byte, id mcp.ID, res *mcp.Result) session.Message {
+	var e mcp.Edit
+	if !res.Has(mcp.FieldResultType) {
+		e.SetText(mcp.FieldResultType, mcp.ResultComplete)
 	}
 	return resultMessage(buf, id, &e, &res.Object)
 }

@@ -30,6 +30,9 @@ func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Mes
 		return err
 	}
 	ir.original.ParamHeaders = paramHeaders(r.Header, s.noHeaders)
+	if values := r.Header[nameHeader]; values != nil && !mcp.IsMethod(m.Method) {
+		ir.original.ParamHeaders = withName(ir.original.ParamHeaders, values)
+	}
 	return nil
 }
 
@@ -146,6 +149,13 @@ func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
 		}
 	}
 	return found
+}
+
+// withName returns headers with Mcp-Name, of a method for which only the server knows what it mirrors.
+func withName(of map[string][]string, values []string) map[string][]string {
+	all := map[string][]string{nameHeader: values}
+	maps.Copy(all, of)
+	return all
 }
 
 // checkRepeated compares the headers of a retry with those of the request that it

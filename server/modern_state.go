@@ -128,7 +128,7 @@ type openedRequest struct {
 // readState opens the requestState of a request. The error is that of openState, or a
 // wire error.
 func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
-	if !req.Params.Has(mcp.FieldRequestState) {
+	if !req.Params.Has(mcp.FieldRequestState) || !mcp.IsMethod(req.Method) {
 		return openedRequest{req: req}, nil
 	}
 	text, _ := req.Params.Text(mcp.FieldRequestState)

@@ -194,7 +194,7 @@ func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
 
 // outcome turns what the Handler returned into what is sent to the client.
 func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, *mcp.Error) {
-	if ir.req.TakesInputRequired {
+	if ir.req.TakesInputRequired && mcp.IsMethod(ir.req.Method) {
 		answered := err == nil
 		res, err = s.inputRequired(ir, res, err)
 		if own, ok := err.(*mcp.Error); ok && answered { //nolint:errorlint // made just now

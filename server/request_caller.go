@@ -169,6 +169,9 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 // Start sends a question to the client of the request. Questions are sent in the order of
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	if c.askSession == nil && !mcp.IsMethod(req.Method) {
+		return nil, checkDeclared(c.req.Client, req) // nothing could carry it
+	}
 	if c.askSession == nil {
 		return nil, &mcp.Fault{
 			Code: mcp.CodeUnsupported,
@@ -395,6 +398,9 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	case missing != "":
 		return question.Undeclared(req.Method, missing)
 	case known:
+		return nil
+	}
+	if req.Passed && client.PassesExtensions && client.Version.Era() == mcp.EraLegacy {
 		return nil
 	}
 	switch req.Method {

@@ -51,9 +51,11 @@ type Call struct {
 	ID       string  `json:"call,omitempty"`     // as in the errors of the gateway
 	Parent   string  `json:"parent,omitempty"`   // the call that has made it, if any
 	Client   string  `json:"client"`             // the name in its client info
-	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
+	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read, or that of an extension
 	Name     string  `json:"name"`               // as clients know the item, or its URI
 	Named    string  `json:"named,omitempty"`    // own: the client has named it as its backend does
+	Passed   string  `json:"passed,omitempty"`   // unread, for a method of which nothing else was read
+	Said     string  `json:"said,omitempty"`     // the name or URI in the request, if it is another one
 	Backend  string  `json:"backend"`            // "" if none was asked
 	Outcome  Outcome `json:"outcome"`            // as reported to the client
 	Code     int64   `json:"code,omitzero"`      // of the error

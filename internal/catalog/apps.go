@@ -131,12 +131,13 @@ func (b *builder) showApps(backend int, tools []*Entry) {
 	switch {
 	case in.NoApps:
 		for _, e := range tools {
-			e.item, e.App = extension.Strip(e.item), extension.Tool{}
+			e.item, e.App, e.uses = extension.Strip(e.item), extension.Tool{}, nil
 		}
 	case !b.opt.Apps.Render:
 		return
 	}
-	if b.opt.Apps.fences() && !b.apps[in.Name] {
+	// With own names all tools are of one server, which is what a fence is for.
+	if b.opt.Apps.fences() && !b.apps[in.Name] && !in.OwnNames {
 		for _, e := range tools {
 			e.item = extension.Fence(e.item)
 		}

@@ -20,6 +20,8 @@ type Catalog struct {
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
+	uris         *uriIndex
+	unlisted     func(*Entry) bool         // of a view: whether it has a URI that no list has; nil in a Catalog of Build
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
 	instructions string
@@ -27,6 +29,8 @@ type Catalog struct {
 	problems     []Problem
 	opt          Options
 	found        *found          // of a profile with a Finder, or nil
+	one          *Backend        // of a profile with OwnNames, or nil
+	passes       bool            // a profile with PassesExtensions
 	apps         map[string]bool // the names of the backends that have an app
 	appNames     map[string][]string
 }
@@ -57,6 +61,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 		}
 		c.sections[k] = newSection(k, entries, fresh, opt)
 	}
+	c.uris = newURIIndex(c)
 	// After all kinds, because a rule applies to tools and prompts alike and is unused
 	// only if it matches neither.
 	b.checkRules()

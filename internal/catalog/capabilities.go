@@ -94,6 +94,11 @@ func mergeInstructions(backends []Backend, configured string) string {
 	return strings.Join(parts, "\n\n")
 }
 
+// ownInstructions returns the instructions of a backend alone, with the names that it uses in them.
+func ownInstructions(in *Backend) string {
+	return shorten(strings.TrimSpace(in.Instructions), maxInstructions)
+}
+
 // shorten cuts a text between two characters.
 func shorten(s string, most int) string {
 	if len(s) <= most {

@@ -106,13 +106,10 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			pin := b.pin(k, backend, raw)
 			e, own, problem := b.newEntry(k, backend, pin.Item)
 			d = Decision{Kind: k, Backend: backend, BackendName: in.Name, Place: i, Own: own, Pattern: -1, Problem: problem, entry: e}
-			switch {
-			case e != nil:
+			if e != nil {
 				d.Name = e.Name
-			case own != "" && k.named():
-				d.Name = in.Rules.name(in.Name, own)
-			default:
-				d.Name = own
+			} else if own != "" {
+				d.Name = in.name(k, own)
 			}
 			switch {
 			case offered == most:
@@ -166,7 +163,7 @@ func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 
 // contest decides about an item in the group of those that would have its name.
 func (b *builder) contest(e *Entry, group []*Entry) Verdict {
-	// A URI means the same resource from any backend, so the first one may own it.
+	// A URI that is a locator means the same resource from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
 	case b.opt.ReadsResults && e.Kind == Tools && e.Name == ReadResult:
@@ -193,11 +190,7 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 			if problem != "" {
 				continue
 			}
-			name := own
-			if k.named() {
-				name = in.Rules.name(in.Name, own)
-			}
-			if !yield(own, name) {
+			if !yield(own, in.name(k, own)) {
 				return
 			}
 		}

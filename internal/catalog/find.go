@@ -298,10 +298,10 @@ func (b *builder) checkFinders(c *Catalog) {
 			continue
 		}
 		for e := range c.Entries(Tools) {
-			if p.Admits(e) && p.Finder.has(e.Name) {
+			if p.Admits(e) && p.Finder.has(p.nameOf(e)) {
 				b.report.problems = append(b.report.problems, Problem{
 					Profile: p.Name, Code: code.NameReserved,
-					Text: fmt.Sprintf("tool %s of backend %s is left out, because the profile has a tool of the gateway with this name; rename it", quote(e.Name), quote(e.BackendName)),
+					Text: fmt.Sprintf("tool %s of backend %s is left out, because the profile has a tool of the gateway with this name; rename it", quote(p.nameOf(e)), quote(e.BackendName)),
 				})
 			}
 		}

@@ -29,6 +29,9 @@ type Backend struct {
 	// then as those of one that is Missing.
 	IsPartial bool
 
+	// OwnNames gives the items their own names and URIs.
+	OwnNames bool
+
 	// Unpinned reports that Options.Pin does not apply.
 	Unpinned bool
 

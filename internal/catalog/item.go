@@ -26,8 +26,10 @@ type Entry struct {
 	Place int
 
 	// Name is the name or URI that clients use for the item, and Own the one that its
-	// backend uses. They differ for tools and prompts only.
+	// backend uses.
 	Name, Own string
+
+	offered string // see Offered; "" for Name
 
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
 	ParamHeaders []mcp.ParamHeader
@@ -40,6 +42,7 @@ type Entry struct {
 	App extension.Tool
 
 	item []byte
+	uses []string // the URIs that a tool has in its _meta, if they are names, as the backend writes them
 }
 
 // JSON returns the item as it is listed. It must not be changed.
@@ -63,11 +66,13 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	if k.named() {
-		e.rename(in.Rules.name(in.Name, own), &obj)
+	if in.OwnNames {
+		e.offered = in.offeredName(k, own)
+	} else {
+		e.rename(in.offeredName(k, own), &obj)
 	}
 	if k == Tools {
-		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))
+		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), in.label())
 		b.noteApp(backend, e)
 	}
 	return e, own, reason
@@ -98,7 +103,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 		missing = "uri"
 		own, ok = obj.Text(mcp.FieldURI)
 	case Templates:
-		missing = "uriTemplate"
+		missing = uriTemplate
 		value := member(obj.Bytes(), missing)
 		if ok = isString(value); ok {
 			own = text(value)
@@ -112,21 +117,37 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	return own, ""
 }
 
-// rename changes the name in the item's JSON, if it differs.
+// uriTemplate is the member of a resource template that has no mcp.Field.
+const uriTemplate = "uriTemplate"
+
+// rename changes the name or URI in the item's JSON, if it differs.
 func (e *Entry) rename(name string, obj *mcp.Object) {
 	// The backend's bytes are used without a copy.
 	if name == e.Own {
 		return
 	}
-	var edit mcp.Edit
-	edit.SetText(mcp.FieldName, name)
 	e.Name = name
+	var edit mcp.Edit
+	switch e.Kind {
+	case Templates:
+		e.item = jsonscan.RewriteMembers(e.item, func(member string, value []byte) []byte {
+			if member == uriTemplate {
+				return jsonscan.AppendString(nil, name)
+			}
+			return value
+		})
+		return
+	case Resources:
+		edit.SetText(mcp.FieldURI, name)
+	default:
+		edit.SetText(mcp.FieldName, name)
+	}
 	e.item = edit.AppendTo(make([]byte, 0, len(e.item)+len(name)+len(`"",`)), obj)
 }
 
 // readTool reads the properties of a tool that the gateway needs, and returns the
-// reason if it cannot be offered.
-func (e *Entry) readTool(maxSchema int) (reason string) {
+// reason if it cannot be offered. The URIs in its _meta get the label.
+func (e *Entry) readTool(maxSchema int, label string) (reason string) {
 	var input []byte
 	for name, value := range jsonscan.Members(e.item) {
 		why := ""
@@ -139,9 +160,12 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 		case "annotations":
 			e.readAnnotations(value)
 		case "_meta":
-			e.App = extension.ReadTool(value)
+			e.App, e.uses = extension.ReadTool(value), extension.MetaURIs(value)
 		}
 		reason = cmp.Or(reason, why)
+	}
+	if e.uses != nil {
+		e.item = extension.OuterItem(label, e.item)
 	}
 	switch {
 	case reason != "":

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,13 +28,24 @@ type Profile struct {
 
 	// ReadsResults is as in Options.
 	ReadsResults bool
+
+	// OwnNames gives the items of the only backend its own names and URIs.
+	OwnNames bool
+
+	// PassesExtensions, with OwnNames, is for the caller.
+	PassesExtensions bool
 }
 
 // Profile returns the part of the Catalog that p selects. It is as if the gateway had
 // nothing else, except that names and URIs mean what they mean in the whole Catalog: a
 // name that is hidden there because of a conflict stays hidden, and a URI in the list of
 // another backend is unknown. It shares the items with c.
+//
+// With OwnNames it is a Catalog of its own, of one backend.
 func (c *Catalog) Profile(p *Profile) *Catalog {
+	if p.OwnNames {
+		return c.withOwnNames(p)
+	}
 	backends := p.within(c.backends)
 	v := c.narrow(p.Admits, func(k Kind) listFreshness {
 		fresh := freshness(k, backends)
@@ -146,6 +158,9 @@ func (b *builder) checkPatterns(c *Catalog) {
 		found := strings.Contains(p.Pattern, ":")
 		for k := range NumKinds {
 			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
+		}
+		if own, outer := c.ownMatch(p.Pattern); own != "" {
+			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Code: code.AppURI, Text: fmt.Sprintf("%s matches %s, as the server writes it, and not %s, which rules are about", quote(p.Pattern), quote(own), quote(outer))})
 		}
 		if !found {
 			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Text: quote(p.Pattern) + " matches no tool, prompt or resource", Code: code.NameUnusedRule})

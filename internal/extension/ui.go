@@ -4,8 +4,6 @@
 package extension
 
 import (
-	"strings"
-
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
@@ -19,6 +17,7 @@ const UICapability = `{"mimeTypes":["` + PageType + `"]}`
 // The members of a tool's _meta that name its page.
 const (
 	metaUI       = "ui"
+	resourceURI  = "resourceUri"           // of metaUI
 	metaPage     = "ui/resourceUri"        // as before the extension was stable
 	metaTemplate = "openai/outputTemplate" // as hosts had it before the extension
 )
@@ -50,7 +49,7 @@ func (t *Tool) readUI(raw []byte) {
 	t.HasVisibility, t.NotForModel, t.NotForApp = false, false, false
 	for name, value := range members(raw) {
 		switch {
-		case name == "resourceUri":
+		case name == resourceURI:
 			t.HasPage = t.HasPage || isText(value)
 		case name == "visibility" && len(value) > 0 && value[0] == '[':
 			t.HasVisibility, t.NotForModel, t.NotForApp = true, true, true
@@ -100,10 +99,7 @@ func Strip(tool []byte) []byte {
 }
 
 // IsPage reports whether a URI is that of a page of an app.
-func IsPage(uri string) bool {
-	const scheme = "ui://"
-	return len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme)
-}
+func IsPage(uri string) bool { return hasScheme(uri, schemeUI) }
 
 // withMeta returns an item with its _meta changed.
 func withMeta(item []byte, change func(meta []byte) []byte) []byte {

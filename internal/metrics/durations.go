@@ -25,8 +25,12 @@ func methods() []string {
 	return []string{
 		"tools/call", "prompts/get", "resources/read", "completion/complete",
 		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover",
+		OtherMethod,
 	}
 }
+
+// OtherMethod is that label for all methods of extensions that the gateway does not know.
+const OtherMethod = "_OTHER"
 
 // The label error_type of operations, besides the codes of errors.
 const (

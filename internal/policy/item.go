@@ -14,10 +14,11 @@ import (
 
 // The kinds of items, as rules see them.
 const (
-	Tool     = "tool"
-	Prompt   = "prompt"
-	Resource = "resource"
-	Template = "template"
+	Tool        = "tool"
+	Prompt      = "prompt"
+	Resource    = "resource"
+	Template    = "template"
+	OtherMethod = "method" // of an extension that the gateway does not know
 )
 
 // An Item is an item as rules see it. It is immutable, and shared by all principals.

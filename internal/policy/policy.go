@@ -24,7 +24,7 @@ const MaxExpression = 4096
 //	principal.name, principal.issuer, principal.subject, principal.via   string
 //	principal.scopes                                                     list of string
 //	principal.claims                                                     map of string to any
-//	item.kind        string: tool, prompt, resource or template
+//	item.kind        string: tool, prompt, resource, template, or method for one of an unknown extension
 //	item.backend     string: the name of its backend
 //	item.name        string: as clients see it; of a resource, its URI
 //	item.own         string: as its backend calls it
@@ -185,6 +185,9 @@ func (e Errors) Error() string {
 
 // ReadsClient reports whether a rule reads the claims of a client about itself.
 func (p *Policy) ReadsClient(rule int) bool { return p.rules[rule].reads&readsClient != 0 }
+
+// ReadsArguments reports whether a rule reads the arguments of a call.
+func (p *Policy) ReadsArguments(rule int) bool { return p.rules[rule].reads&readsArgs != 0 }
 
 // ReadsMethod reports whether a rule reads request.method.
 func (p *Policy) ReadsMethod() bool { return p.byMethod }

@@ -90,9 +90,13 @@ func (c *Call) SetStages(t *mcp.Timeline) {
 	c.Asks, c.Waiting = t.Asks()
 }
 
+// OtherMethod is the Method of a request of an extension that the gateway does not know. Its Name is the
+// method that the client has sent.
+const OtherMethod = "_OTHER"
+
 // Methods returns the methods of the requests that are recorded.
 func Methods() []string {
-	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete"}
+	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete", OtherMethod}
 }
 
 // Outcomes returns how a call may end.

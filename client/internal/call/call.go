@@ -29,6 +29,7 @@ type Call struct {
 	Caller mcp.Caller
 	Token  []byte // the caller's own progress token; nil if it wants no progress
 
+	Sent        mcp.ID      // the gateway's progress token, if Call is nil
 	Version     mcp.Version // of the server
 	Forwardable bool        // the result may be forwarded to the caller while it arrives
 
@@ -145,6 +146,8 @@ func (c *Call) translate(m *mcp.Message) (*mcp.Notification, bool) {
 			return nil, false
 		}
 		e.Set(mcp.FieldProgressToken, c.Token)
+	} else if c.Token != nil && c.namesToken(m) {
+		e.Set(mcp.FieldProgressToken, c.Token)
 	}
 	if m.Params.Has(mcp.MetaSubscriptionID) {
 		e.Delete(mcp.MetaSubscriptionID)
@@ -158,6 +161,20 @@ func (c *Call) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	}
 	n.Params = params
 	return n, true
+}
+
+// namesToken reports whether a notification of an extension names the call by its progress token.
+func (c *Call) namesToken(m *mcp.Message) bool {
+	raw := m.Params.Raw(mcp.FieldProgressToken)
+	if raw == nil || mcp.IsMethod(m.Method) {
+		return false
+	}
+	sent := c.Sent
+	if c.Call != nil {
+		sent = c.Call.ID()
+	}
+	id, err := mcp.ParseID(raw)
+	return err == nil && id == sent
 }
 
 // CanForward reports whether a response to the request with the id may be forwarded

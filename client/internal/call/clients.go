@@ -72,14 +72,18 @@ func (a *ClientsServed) Size() ClientCount {
 // ClientKey identifies what a session was opened for. The server may have sent the
 // session data of its principal, and it relies on the client capabilities; another
 // client's request must not use either.
-type ClientKey struct{ Principal, info, capabilities string }
+type ClientKey struct {
+	Principal, info, capabilities string
+
+	passesExtensions bool // of the client are shown to the server
+}
 
 // KeyOf compares bytes: clients that encode the same data differently get a session
 // each, which costs more but is never wrong.
 func KeyOf(req *mcp.Request) ClientKey {
 	k := ClientKey{Principal: req.Principal}
 	if req.Client != nil {
-		k.info, k.capabilities = string(req.Client.Info), string(req.Client.Capabilities)
+		k.info, k.capabilities, k.passesExtensions = string(req.Client.Info), string(req.Client.Capabilities), req.Client.PassesExtensions
 	}
 	return k
 }
@@ -90,9 +94,9 @@ func (k *ClientKey) IsOf(req *mcp.Request) bool {
 		return false
 	}
 	if req.Client == nil {
-		return k.info == "" && k.capabilities == ""
+		return k.info == "" && k.capabilities == "" && !k.passesExtensions
 	}
-	return k.info == string(req.Client.Info) && k.capabilities == string(req.Client.Capabilities)
+	return k.passesExtensions == req.Client.PassesExtensions && k.info == string(req.Client.Info) && k.capabilities == string(req.Client.Capabilities)
 }
 
 // Abandoned records when a call was last cancelled on a connection that several clients

@@ -158,7 +158,11 @@ func CapabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
 	if p == nil {
 		return []byte("{}")
 	}
-	return revision.ClientCapabilities(p.Version, v, p.Capabilities)
+	caps := revision.ClientCapabilities(p.Version, v, p.Capabilities)
+	if p.PassesExtensions {
+		return revision.WithExtensions(caps, p.Capabilities)
+	}
+	return caps
 }
 
 // OtherOutputText describes the first invalid line of a process's output, or is empty.

@@ -87,7 +87,10 @@ func (l *Protocol) HasPipes() bool {
 // Serve serves one request. It tries a second session if the server has forgotten the
 // first: then it has not looked at the request.
 func (l *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	if req.Method == call.MethodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
+	switch {
+	case req.Passed && strings.HasPrefix(req.Method, "notifications/"):
+		return nil, l.pass(ctx, req)
+	case req.Method == call.MethodSetLevel, strings.HasPrefix(req.Method, "notifications/"):
 		return l.serveIfOpen(ctx, req)
 	}
 	req, err := withoutInput(req)
@@ -156,6 +159,23 @@ func (l *Protocol) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Resu
 		s.sendLater(n.AppendTo(nil, nil))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+// pass sends a notification of an extension in the session of its client, and opens that if necessary.
+func (l *Protocol) pass(ctx context.Context, req *mcp.Request) error {
+	if req.Scope == nil {
+		return nil
+	}
+	use, err := l.acquire(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer l.release(&use, true)
+	if err := l.checkSender(use.clientSession, req); err != nil {
+		return err
+	}
+	n := mcp.Notification{Method: req.Method, Params: req.Params}
+	return use.send(ctx, n.AppendTo(nil, nil))
 }
 
 // lease is a session in use by one request.

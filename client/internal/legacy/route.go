@@ -178,10 +178,21 @@ func (s *clientSession) noteChange(c listen.Lists) {
 	}
 }
 
+// namedCall returns the call that a notification of an extension names by its progress token, or else
+// onlyCall.
+func (s *clientSession) namedCall(m *mcp.Message) *session.Call {
+	if s.passes && !mcp.IsMethod(m.Method) && m.Params.Has(mcp.FieldProgressToken) {
+		if call := s.progressCall(m); call != nil {
+			return call
+		}
+	}
+	return s.onlyCall()
+}
+
 // routeOther passes on notifications that name no call: log messages, and the end of an
 // elicitation. They go to the only call in progress, or to routing.unrelated.
 func (s *clientSession) routeOther(m *mcp.Message) {
-	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
+	if call := s.namedCall(m); call != nil && call.Push(m) == session.Queued {
 		return
 	}
 	n, ok := s.Redact(&mcp.Notification{Method: m.Method, Params: m.Params})

@@ -117,7 +117,10 @@ func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, call
 		s.serveUnrelatedRequest(raw)
 		return
 	}
-	m, refusal := s.clientTasks.admit(raw, toOwner)
+	m, refusal := raw, (*mcp.Error)(nil)
+	if !s.isPassed(raw) {
+		m, refusal = s.clientTasks.admit(raw, toOwner)
+	}
 	if refusal != nil {
 		s.sendError(raw.ID, refusal)
 		return
@@ -129,14 +132,18 @@ func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, call
 		s.sendError(m.ID, refusal)
 		return
 	}
-	s.clientTasks.begin(m)
+	if !s.isPassed(m) {
+		s.clientTasks.begin(m)
+	}
 	// The session's close lets the answer be sent, as it does cancellations: the server
 	// may receive an answer and a cancellation in any order, and waits for the answer. It
 	// does not wait for a Caller that does not return, because the Caller may do
 	// anything, including closing this client.
 	sending, stop := context.WithCancel(context.Background())
 	finish := func(res *mcp.Result) {
-		s.settleClientTask(m, res)
+		if !s.isPassed(m) {
+			s.settleClientTask(m, res)
+		}
 		s.requests.release()
 		s.sends.Remove(&stop)
 		stop()
@@ -146,7 +153,7 @@ func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, call
 	// close.
 	ok := s.sends.Add(&stop, true) && s.group.Launch(cancel, false, func() {
 		res, err := s.askCaller(ctx, own, r, m, caller)
-		if err == nil && res != nil {
+		if err == nil && res != nil && !s.isPassed(m) {
 			res, err = s.clientTasks.readAnswer(m, res)
 		}
 		if notStopped() {
@@ -208,7 +215,7 @@ func (s *clientSession) askUntil(ctx, own context.Context, r *serverRequest, m *
 	if ctx.Err() != nil {
 		return nil, ended
 	}
-	wait, err := s.StartSafely(ctx, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.Self()})
+	wait, err := s.StartSafely(ctx, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.Self(), Passed: s.isPassed(m)})
 	r.markForwarded()
 	var res *mcp.Result
 	if err == nil {
@@ -219,6 +226,9 @@ func (s *clientSession) askUntil(ctx, own context.Context, r *serverRequest, m *
 	}
 	return res, err
 }
+
+// isPassed reports whether a request of the server is of an extension that the client may know.
+func (s *clientSession) isPassed(m *mcp.Message) bool { return s.passes && !mcp.IsMethod(m.Method) }
 
 // markForwarded allows the next request to be forwarded.
 func (r *serverRequest) markForwarded() { r.once.Do(func() { close(r.forwarded) }) }

@@ -81,6 +81,8 @@ type clientSession struct {
 	// finish.
 	sends call.Goroutines
 
+	passes bool // all extensions between client and server; set by initialize
+
 	version      mcp.Version
 	capabilities []byte
 	info         []byte
@@ -134,6 +136,7 @@ func newClientSession(s *call.Setup, conn Conn, route routing, of *mcp.Request) 
 func (s *clientSession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
 	params := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(want))
 	params = append(params, `,"capabilities":`...)
+	s.passes = client != nil && client.PassesExtensions
 	caps := s.capabilitiesOf(client, want)
 	params = append(params, caps...)
 	params = append(params, `,"clientInfo":`...)
@@ -216,7 +219,7 @@ func (s *clientSession) callWithID(ctx context.Context, req *mcp.Request, caller
 	note(pending.ID())
 	f := call.Call{Setup: s.Setup, Owner: s, Call: pending, Req: req, Caller: caller, Token: req.Params.Raw(mcp.MetaProgressToken), Version: s.version, Forwardable: call.IsForwardable(req)}
 	res, err := s.conn.roundTrip(ctx, f, legacyRequest(pending, &req.Params))
-	if err == nil && res.Type() != mcp.ResultComplete {
+	if err == nil && res.Type() != mcp.ResultComplete && !req.Passed {
 		return nil, s.Malformed(call.UnknownType(res))
 	}
 	return res, err

@@ -64,6 +64,7 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 		outbound: p.outboundCall(req, params, caller),
 		pos:      httpconn.Cursor{Retry: -1},
 	}
+	c.outbound.Sent = c.id
 	c.io, c.cancel = context.WithCancel(&c.base)
 	defer c.finish()
 	defer context.AfterFunc(ctx, c.cancel)()

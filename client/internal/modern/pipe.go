@@ -107,6 +107,13 @@ func (w *pipeConn) addressee(m *mcp.Message) *session.Call {
 		return nil
 	case m.Method == call.MethodMessage:
 		return w.Calls.Find(w.logs.addressee(levelOf(m)))
+	}
+	if raw := m.Params.Raw(mcp.FieldProgressToken); raw != nil {
+		if c := call.FindCall(&w.Calls, raw); c != nil {
+			return c
+		}
+	}
+	switch {
 	case w.abandoned.Recently():
 		return nil
 	default:

@@ -12,6 +12,7 @@ package modern
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
@@ -80,6 +81,9 @@ func (p *Protocol) Era() mcp.Era { return mcp.EraModern }
 // the server requests, and repeats the request with that. The error may be a
 // call.Rejected, about which the Client decides.
 func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if req.Passed {
+		return p.pass(ctx, req, caller)
+	}
 	switch req.Method {
 	case call.MethodSetLevel:
 		// The level is sent with each request (server/utilities/logging).
@@ -94,6 +98,15 @@ func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		return p.callTool(ctx, req, caller)
 	}
 	return p.rounds(ctx, req, caller)
+}
+
+// pass sends a request with a method of an extension once. A notification is dropped: a modern server
+// receives none but cancellations.
+func (p *Protocol) pass(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if strings.HasPrefix(req.Method, "notifications/") {
+		return nil, nil //nolint:nilnil // a notification has no terminal
+	}
+	return p.wire.call(ctx, p, req, &req.Params, caller)
 }
 
 func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) call.Call {
