@@ -376,6 +376,7 @@ func TestNoCallIsMissingInTheRecord(t *testing.T) {
 			{"tools/call", `{}`, "  error -32602 0"},
 			{"prompts/get", `{"name":"shop__nosuch"}`, "shop__nosuch  error -32602 0"},
 			{"resources/read", `{"uri":"https://me:secret@x.example/a?key=secret#secret"}`, "https://x.example/a  error -32002 0"},
+			{"resources/read", `{"uri":"ui://shop/me:secret@x.example/a?key=secret"}`, "ui://shop/x.example/a  error -32002 0"},
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.Contains(tt.params, "cancelled") {

@@ -216,7 +216,7 @@ func serverKeys() []key {
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 
 		// A pointer: an empty prefix differs from no prefix key.
-		{"prefix", optional(text()), "", "The prefix of the names of the server's tools and prompts, including a separator; may be empty. The default is the server's name and two underscores."},
+		{"prefix", optional(text()), "", "The prefix of the names of the server's tools and prompts, including a separator; may be empty. The default is the server's name and two underscores. If it is empty, URIs of apps and skills are those of the server."},
 		// Without the prefix, because renaming serves names that are already known elsewhere.
 		{"rename", mapOf(text()), "", "New names for individual tools or prompts, by the server's own names. The new name is offered without the prefix."},
 		// By the server's own names, which its documentation has.

@@ -28,7 +28,7 @@ type Apps struct {
 }
 
 // HasApp reports whether a backend of this name has an app: it declares the extension, or one
-// of the tools that it lists has a page or is for apps. One whose apps are off has none.
+// of the tools that it lists has a page or is for apps. With NoApps it has none.
 func (c *Catalog) HasApp(backend string) bool { return c != nil && c.apps[backend] }
 
 // HasApps reports whether any backend has an app.
@@ -171,7 +171,7 @@ func (a Apps) showOwn(e *Entry) *Entry {
 // because clients that render apps look up the page of a tool there.
 func (a Apps) isForApps(e *Entry) bool { return a.Render && e.App.IsOfApp() }
 
-// backendsWithoutApps returns the names of the backends whose apps are off.
+// backendsWithoutApps returns the names of the backends with apps that are off.
 func backendsWithoutApps(backends []Backend) map[string]bool {
 	var names map[string]bool
 	for i := range backends {

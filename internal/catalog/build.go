@@ -58,6 +58,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 		}
 		c.sections[k] = newSection(k, entries, fresh, opt)
 	}
+	c.uris = newURIIndex(c)
 	// After all kinds, because a rule applies to tools and prompts alike and is unused
 	// only if it matches neither.
 	b.checkRules()
@@ -68,7 +69,6 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
-	c.uris = newURIIndex(c)
 	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -149,6 +150,9 @@ func (b *builder) checkPatterns(c *Catalog) {
 		found := strings.Contains(p.Pattern, ":")
 		for k := range NumKinds {
 			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
+		}
+		if own, outer := c.ownMatch(p.Pattern); own != "" {
+			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Code: code.AppURI, Text: fmt.Sprintf("%s matches %s, as the server writes it, and not %s, which rules are about", quote(p.Pattern), quote(own), quote(outer))})
 		}
 		if !found {
 			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Text: quote(p.Pattern) + " matches no tool, prompt or resource", Code: code.NameUnusedRule})

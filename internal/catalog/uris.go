@@ -218,6 +218,25 @@ func (c *Catalog) hasBackend(name string) bool {
 	return slices.ContainsFunc(c.backends, func(b Backend) bool { return b.Name == name })
 }
 
+// ownMatch returns a URI that matches a pattern only as its backend writes it, and the one that clients
+// use, or "" if there is none.
+func (c *Catalog) ownMatch(pattern string) (own, outer string) {
+	if !extension.IsName(pattern) {
+		return "", ""
+	}
+	for _, k := range []Kind{Resources, Templates} {
+		for e := range c.Entries(k) {
+			switch {
+			case glob.Match(pattern, e.Name):
+				return "", ""
+			case own == "" && glob.Match(pattern, e.Own):
+				own, outer = e.Own, e.Name
+			}
+		}
+	}
+	return own, outer
+}
+
 // templateOf returns the only template here that its backend writes so.
 func (c *Catalog) templateOf(own string) (*Entry, bool) {
 	var found *Entry

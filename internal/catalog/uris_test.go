@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -125,7 +126,7 @@ func TestNamesInViews(t *testing.T) {
 	hidden := map[string]bool{"ui://a/secret": true, "ui://a/both": true, "ui://a/at/{x}": true, "a__show": true}
 	allow := func(e *Entry) bool { return !hidden[e.Name] }
 	var asked []string
-	may := map[string]bool{"ui://a/open": true}
+	may := map[string]bool{"ui://a/open": true, "ui://a/secret": true}
 	v := c.PolicyView(allow, func(e *Entry) bool { asked = append(asked, e.Name); return may[e.Name] })
 	wantFound(t, v, map[string]string{
 		"ui://a/page": "a ui://page", "ui://page": "a ui://page",
@@ -235,6 +236,17 @@ func TestNamesLeadBack(t *testing.T) {
 				t.Errorf("seed %d: %s of %s, which is in no list, is %+v", seed, uri, b.Name, e)
 			}
 		}
+	}
+}
+
+// A pattern that matches a URI only as its server writes it is reported.
+func TestPatternsOfNames(t *testing.T) {
+	a := backend("a").with(Resources, resource("ui://page"), resource("ui://a/page"))
+	pattern := func(text string) PlacedPattern { return PlacedPattern{Place: "here", Pattern: text} }
+	c := Build([]Backend{a}, Options{Patterns: []PlacedPattern{pattern("ui://pa*"), pattern("ui://a/*"), pattern("ui://none*"), pattern("*page")}})
+	const want = `here: "ui://pa*" matches "ui://page", as the server writes it, and not "ui://a/page", which rules are about [SB_APP_URI]` + "\n"
+	if got := problems(c); got != want || len(c.Problems()) != 1 || c.Problems()[0].Code != code.AppURI {
+		t.Errorf("problems:\n%swant\n%s", got, want)
 	}
 }
 

@@ -22,7 +22,7 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 	return v
 }
 
-// PolicyView is View without the instructions of backends all of whose items are removed. It has
+// PolicyView is View without the instructions of backends that have no item in it. It has
 // a URI that no list has, but that leads to a backend by its label, if unlisted returns true
 // for it. unlisted is called for each lookup of such a URI, and must not keep the entry.
 func (c *Catalog) PolicyView(allow, unlisted func(*Entry) bool) *Catalog {

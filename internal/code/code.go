@@ -65,6 +65,7 @@ const (
 // The codes of apps of servers.
 const (
 	AppName = "SB_APP_NAME"
+	AppURI  = "SB_APP_URI"
 )
 
 // The codes of definitions that differ from the approved ones.
@@ -271,6 +272,10 @@ func All() []Entry {
 			AppName, "An app has called a tool by a name that tools of several servers have.",
 			"The page of an app calls the tools of its server by their names there, without a prefix. Two servers at one endpoint have such a tool.",
 			"Give each of these servers a profile of its own.", false,
+		}, {
+			AppURI, "A pattern of the policy matches the URI of an app or a skill as its server writes it, and is not about it.",
+			"Clients see `ui://page` of the server `maps` as `ui://maps/page`, and rules are about that.",
+			"Write the name of the server into the pattern, such as `ui://maps/*`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",
