@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -123,6 +124,10 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 		if jsonv2.Unmarshal(declared, &of) == nil && of.ListChanged {
 			f.announced |= 1 << k
 		}
+	}
+	// The extension has no notification of changes: its list expires.
+	if extension.SkillsOf(offer.Server.Capabilities).Lists {
+		offer.offered |= 1 << catalog.Skills
 	}
 	return offer, nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
 // Capabilities returns the capabilities object of the gateway: the capabilities that
@@ -39,10 +41,25 @@ func mergeCapabilities(backends []Backend) []byte {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))
 		}
 	}
-	if offersTasks(backends) {
-		parts = append(parts, taskCapabilities[:]...)
+	tasks := offersTasks(backends)
+	if extensions := mergeExtensions(backends, tasks); len(extensions) > 0 {
+		parts = append(parts, `"extensions":{`+strings.Join(extensions, ",")+"}")
+	}
+	if tasks {
+		parts = append(parts, legacyTasks)
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
+}
+
+// mergeExtensions returns the members of the extensions object.
+func mergeExtensions(backends []Backend, tasks bool) (members []string) {
+	if tasks {
+		members = append(members, `"`+task.Extension+`":{}`)
+	}
+	if skills := mergeSkills(backends); skills.Lists {
+		members = append(members, skills.Setting())
+	}
+	return members
 }
 
 // mayOfferAny reports whether the backend may come to offer items of any kind.
@@ -73,6 +90,10 @@ func declares(capabilities []byte, name string) bool {
 // to a model at the start.
 const maxInstructions = 16 << 10
 
+// skillNames is added to the instructions if a backend with a prefix has skills: their text has the
+// names of tools as their server has them.
+const skillNames = "The skills and the instructions of a server name its tools without the prefix."
+
 // mergeInstructions puts each backend's name above its instructions, because they refer
 // to tools by names that may have a prefix here.
 func mergeInstructions(backends []Backend, configured string) string {
@@ -84,6 +105,9 @@ func mergeInstructions(backends []Backend, configured string) string {
 		if text := strings.TrimSpace(backends[i].Instructions); text != "" {
 			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, shorten(text, maxInstructions)))
 		}
+	}
+	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.hasPrefix() }) {
+		parts = append(parts, skillNames)
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -99,10 +99,8 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			switch {
 			case e != nil:
 				d.Name = e.Name
-			case own != "" && k.named():
-				d.Name = in.Rules.name(in.Name, own)
-			default:
-				d.Name = own
+			case own != "":
+				d.Name = in.outerName(k, own)
 			}
 			switch {
 			case offered == most:
@@ -151,7 +149,7 @@ func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 
 // contest decides about an item in the group of those that would have its name.
 func (b *builder) contest(e *Entry, group []*Entry) Verdict {
-	// A URI means the same resource from any backend, so the first one may own it.
+	// A URI means the same from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
 	case len(group) == 1, firstWins && group[0] == e:
@@ -176,14 +174,22 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 			if problem != "" {
 				continue
 			}
-			name := own
-			if k.named() {
-				name = in.Rules.name(in.Name, own)
-			}
-			if !yield(own, name) {
+			if !yield(own, in.outerName(k, own)) {
 				return
 			}
 		}
+	}
+}
+
+// outerName returns the name or URI under which an item of the backend would be offered.
+func (in *Backend) outerName(k Kind, own string) string {
+	switch {
+	case k.named():
+		return in.Rules.name(in.Name, own)
+	case k == Skills:
+		return in.skillURI(own)
+	default:
+		return own
 	}
 }
 

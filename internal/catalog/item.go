@@ -25,7 +25,7 @@ type Entry struct {
 	Place int
 
 	// Name is the name or URI that clients use for the item, and Own the one that its
-	// backend uses. They differ for tools and prompts only.
+	// backend uses. They are the same for resources and templates.
 	Name, Own string
 
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
@@ -62,8 +62,12 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	if k.named() {
 		e.rename(in.Rules.name(in.Name, own), &obj)
 	}
-	if k == Tools {
+	switch k {
+	case Tools:
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))
+	case Skills:
+		reason = e.readSkill(in)
+	default:
 	}
 	return e, own, reason
 }
@@ -89,7 +93,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	missing := "name"
 	var ok bool
 	switch k {
-	case Resources:
+	case Resources, Skills:
 		missing = "uri"
 		own, ok = obj.Text(mcp.FieldURI)
 	case Templates:

@@ -50,7 +50,7 @@ func soleBackend(backends []Backend) *Entry {
 	var sole *Entry
 	for i := range backends {
 		in := &backends[i]
-		if in.State == Missing || !declares(in.Capabilities, Resources.capability()) {
+		if in.State == Missing || !Resources.declaredIn(in.Capabilities) {
 			continue
 		}
 		if sole != nil {

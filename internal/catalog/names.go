@@ -38,6 +38,9 @@ func (r *Rules) name(backend, own string) string {
 	return backend + "__" + own
 }
 
+// hasPrefix reports whether tools are offered with a prefix.
+func (r *Rules) hasPrefix() bool { return r.Prefix == nil || *r.Prefix != "" }
+
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
 // the index of the pattern that decided, or -1.
 func (r *Rules) judge(own string) (v Verdict, pattern int) {

@@ -40,6 +40,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	v.backends = backends
 	v.capabilities = mergeCapabilities(backends)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
+	v.skills = mergeSkills(backends)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.
 	if sole := c.locator.sole; sole != nil && p.Has(sole.BackendName) {

@@ -10,12 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
-// taskCapabilities declare tasks in the form of each era: the extension, and the
-// equivalent in 2025-11-25. Each client receives its own form.
-var taskCapabilities = [...]string{ //nolint:gochecknoglobals // never written to
-	`"extensions":{"` + task.Extension + `":{}}`,
-	`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`,
-}
+// legacyTasks declares tasks in the form of 2025-11-25. The other form is the extension; each client
+// receives its own.
+const legacyTasks = `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
 
 // offersTasks reports whether tools of some backend can be called as tasks. A backend
 // that was never reached does not count: most have no tasks, clients can do without,
