@@ -18,6 +18,8 @@ type lookup struct {
 	kind catalog.Kind
 	name string      // or URI
 	ref  *mcp.Object // the parameters of a completion, which contain the ref; otherwise nil
+
+	isDirectory bool // the URI is that of a directory
 }
 
 // lookupResult is the result of a lookup and the view in which it was made.
@@ -32,10 +34,10 @@ type lookupResult struct {
 func lookupRef(params *mcp.Object) lookup {
 	if kind, _ := params.Text(mcp.FieldRefType); kind == "ref/prompt" {
 		name, _ := params.Text(mcp.FieldRefName)
-		return lookup{catalog.Prompts, name, params}
+		return lookup{kind: catalog.Prompts, name: name, ref: params}
 	}
 	uri, _ := params.Text(mcp.FieldRefURI)
-	return lookup{catalog.Resources, uri, params}
+	return lookup{kind: catalog.Resources, name: uri, ref: params}
 }
 
 // find looks up the item of a request in one view. It records a request for a hidden
@@ -128,6 +130,10 @@ func (l lookup) find(v *view) lookupResult {
 		f.entry, ok = v.catalog.Tool(l.name)
 	case l.kind == catalog.Prompts:
 		f.entry, ok = v.catalog.Prompt(l.name)
+	case l.kind == catalog.Skills:
+		f.entry, ok = v.catalog.Skill(l.name)
+	case l.isDirectory:
+		f.entry, ok = v.catalog.Directory(l.name)
 	default:
 		f.entry, ok = v.catalog.Resource(l.name)
 	}
@@ -144,7 +150,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 		return false
 	}
 	plain := glob.PlainURI(e.Name)
-	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
+	return plain != e.Name && (v.catalog.Hides(catalog.Resources, plain) || v.catalog.Hides(e.Kind, plain))
 }
 
 // isListed reports whether the lookup found an item that is in a list. A URI that is in

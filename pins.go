@@ -51,7 +51,7 @@ func (p *pinsInUse) text(d pins.Digest) ([]byte, bool) {
 // of the server, like its content.
 //
 //nolint:gochecknoglobals // never changed
-var pinKinds = map[catalog.Kind]pins.Kind{catalog.Tools: pins.Tool, catalog.Prompts: pins.Prompt, catalog.Templates: pins.Template}
+var pinKinds = map[catalog.Kind]pins.Kind{catalog.Tools: pins.Tool, catalog.Prompts: pins.Prompt, catalog.Templates: pins.Template, catalog.Skills: pins.Skill}
 
 // pinKey returns the key of an item as its backend lists it, if it is pinned.
 func pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
@@ -60,8 +60,12 @@ func pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
 		return pins.Key{}, false
 	}
 	member := "name"
-	if k == catalog.Templates {
+	switch k {
+	case catalog.Templates:
 		member = "uriTemplate"
+	case catalog.Skills:
+		member = "uri"
+	default:
 	}
 	for name, value := range jsonscan.Members(item) {
 		if name == member {

@@ -44,6 +44,10 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.serveCall(ctx, req, caller, catalog.Resources)
 	case "completion/complete":
 		return g.serveCall(ctx, req, caller, completion)
+	case skillsGet:
+		return g.serveCall(ctx, req, caller, catalog.Skills)
+	case readDirectory:
+		return g.serveCall(ctx, req, caller, directory)
 	case "server/discover":
 		began := time.Now()
 		res, err := g.discover(ctx, req)
@@ -60,7 +64,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case taskStatus:
 		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
+		return nil, unknownMethod(req)
 	}
 }
 
@@ -231,6 +235,9 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 // listNow answers from the current catalog.
 func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
 	v := g.listView(req, kind)
+	if kind == catalog.Skills && !v.hasMethod(req.Method) {
+		return nil, unknownMethod(req)
+	}
 	// No goroutine waits for these lists: they are for later requests.
 	now := time.Now()
 	for _, b := range v.backends {

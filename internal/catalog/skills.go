@@ -92,8 +92,8 @@ func (c *Catalog) ownerOf(uri string) (backend int, own string) {
 	return slices.IndexFunc(c.backends, func(in Backend) bool { return in.Name == e.BackendName }), e.Own
 }
 
-// SkillsLabel returns the URILabel of a backend.
-func (c *Catalog) SkillsLabel(backend string) string {
+// URILabel returns that of a backend.
+func (c *Catalog) URILabel(backend string) string {
 	i := slices.IndexFunc(c.backends, func(in Backend) bool { return in.Name == backend })
 	if i < 0 {
 		return ""

@@ -44,50 +44,41 @@ func SkillProblem(entry []byte) string {
 	if frontmatter := member(entry, "frontmatter"); len(frontmatter) == 0 || frontmatter[0] != '{' {
 		return "it has no frontmatter"
 	}
-	resources := member(entry, "resources")
-	if len(resources) == 0 || resources[0] != '[' {
-		return "" // "dynamic", or of a server before that was required: the host decides
-	}
-	for file := range jsonscan.Elements(resources) {
-		if uri := member(file, "uri"); len(uri) == 0 || uri[0] != '"' {
+	// "dynamic" has no files, and an absent member is left to the host.
+	for file := range jsonscan.Elements(member(entry, "resources")) {
+		if _, ok := SkillURI(file); !ok {
 			return "a file in its resources has no uri"
 		}
 	}
 	return ""
 }
 
-// OuterSkill returns an entry of skills/list as clients of the gateway get it: with the outer URIs
-// of the skill and of its files. Nothing else changes.
-func OuterSkill(label string, entry []byte) []byte {
-	return jsonscan.RewriteMembers(entry, func(name string, value []byte) []byte {
-		switch name {
-		case "uri":
-			return outerText(label, value)
-		case "resources":
-			return outerResources(label, value)
-		default:
-			return value
-		}
-	})
-}
+// SkillURI returns the URI of a skill, or of a file in its resources.
+func SkillURI(object []byte) (string, bool) { return jsonscan.DecodeText(member(object, "uri")) }
 
-// OuterSkillResult is OuterSkill for the result of skills/get.
-func OuterSkillResult(label string, result []byte) []byte {
-	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
-		if name != "skill" || len(value) == 0 || value[0] != '{' {
-			return value
-		}
-		return OuterSkill(label, value)
-	})
-}
-
-// SkillOf returns the entry in a result of skills/get, or nil.
-func SkillOf(result []byte) []byte {
-	entry := member(result, "skill")
-	if len(entry) == 0 || entry[0] != '{' {
-		return nil
+// SkillOf returns the entry in a result of skills/get, or why that is not valid.
+func SkillOf(result []byte) (entry []byte, problem string) {
+	if entry = member(result, "skill"); len(entry) == 0 || entry[0] != '{' {
+		return nil, "it has no skill"
 	}
-	return entry
+	for _, object := range [][]byte{result, entry} {
+		if name := twice(object); name != "" {
+			return nil, "it has the member " + name + " twice"
+		}
+	}
+	return entry, SkillProblem(entry)
+}
+
+// twice returns the name of a member that an object has twice, or "".
+func twice(object []byte) string {
+	seen := make(map[string]bool)
+	for name := range jsonscan.Members(object) {
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // WithSkill returns a result of skills/get with another entry.
@@ -100,25 +91,30 @@ func WithSkill(result, entry []byte) []byte {
 	})
 }
 
-// SkillFiles returns the URIs of the files in an entry.
-func SkillFiles(entry []byte) (uris []string) {
-	for file := range jsonscan.Elements(member(entry, "resources")) {
-		if uri, ok := jsonscan.DecodeText(member(file, "uri")); ok {
-			uris = append(uris, uri)
+// OuterSkill returns an entry of skills/list as clients of the gateway get it: with the outer URIs
+// of the skill and of its files. Nothing else changes.
+func OuterSkill(label string, entry []byte) []byte {
+	return jsonscan.RewriteMembers(entry, func(name string, value []byte) []byte {
+		switch name {
+		case "uri":
+			return outerText(label, value)
+		case "resources":
+			return jsonscan.RewriteElements(value, func(file []byte) []byte { return outerURIOf(label, file) })
+		default:
+			return value
 		}
-	}
-	return uris
+	})
 }
 
 // OuterDirectory returns the result of resources/directory/read as clients of the gateway get it:
 // with the outer URIs of those children for which keep returns true, which gets an outer URI.
 func OuterDirectory(label string, result []byte, keep func(uri string) bool) []byte {
 	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
-		if name != "resources" || len(value) == 0 || value[0] != '[' {
+		if name != "resources" {
 			return value
 		}
 		return jsonscan.RewriteElements(value, func(child []byte) []byte {
-			own, ok := jsonscan.DecodeText(member(child, "uri"))
+			own, ok := SkillURI(child)
 			if !ok || !keep(OuterURI(label, own)) {
 				return nil
 			}
@@ -127,19 +123,8 @@ func OuterDirectory(label string, result []byte, keep func(uri string) bool) []b
 	})
 }
 
-// outerResources rewrites the URIs in a list of objects.
-func outerResources(label string, list []byte) []byte {
-	if len(list) == 0 || list[0] != '[' {
-		return list
-	}
-	return jsonscan.RewriteElements(list, func(item []byte) []byte { return outerURIOf(label, item) })
-}
-
 // outerURIOf rewrites the URI of an object.
 func outerURIOf(label string, item []byte) []byte {
-	if len(item) == 0 || item[0] != '{' {
-		return item
-	}
 	return jsonscan.RewriteMembers(item, func(name string, value []byte) []byte {
 		if name == "uri" {
 			return outerText(label, value)
@@ -162,9 +147,6 @@ func outerText(label string, value []byte) []byte {
 
 // member returns the value of a member of an object, or nil.
 func member(object []byte, name string) []byte {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
 	for n, value := range jsonscan.Members(object) {
 		if n == name {
 			return value

@@ -25,6 +25,7 @@ func methods() []string {
 	return []string{
 		"tools/call", "prompts/get", "resources/read", "completion/complete",
 		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover",
+		"skills/list", "skills/get", "resources/directory/read",
 	}
 }
 

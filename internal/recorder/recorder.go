@@ -88,7 +88,7 @@ func (c *Call) SetStages(t *mcp.Timeline) {
 
 // Methods returns the methods of the requests that are recorded.
 func Methods() []string {
-	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete"}
+	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete", "skills/get", "resources/directory/read"}
 }
 
 // Outcomes returns how a call may end.
