@@ -12,7 +12,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -134,7 +133,7 @@ func (f lookupResult) decide(of viewer, req *mcp.Request) policy.Decision {
 		return f.decideURI(of, req, "")
 	}
 	d := f.decideURI(of, req, f.entry.Name)
-	if plain := glob.PlainURI(f.entry.Name); plain != f.entry.Name && d.Effect.IsAllowed() {
+	if plain := f.entry.Plain(); plain != f.entry.Name && d.Effect.IsAllowed() {
 		return d.And(f.decideURI(of, req, plain))
 	}
 	return d
@@ -147,8 +146,8 @@ func (f lookupResult) decideURI(of viewer, req *mcp.Request, uri string) policy.
 	if uri != "" {
 		call.URI, call.HasURI = uri, true
 		var ok bool
-		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // in a dry run, of the only backend with resources
-			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, uri, nil)
+		if listed, ok = f.catalog.Route(f.entry.Name); !ok || listed.JSON() == nil { // of a label, or in a dry run of the only backend with resources
+			item := policy.NewItem(policy.Resource, f.entry.BackendName, uri, f.entry.Own, nil)
 			return f.policy.Decide(s, item, &call, nil)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	codes "github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -133,7 +134,13 @@ func stripURI(uri string) string {
 		return uri
 	}
 	authority, path, below := strings.Cut(rest, "/")
-	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	authority = withoutUserinfo(authority)
+	if below && extension.IsName(uri) { // the authority may be that of a backend's own URI, after a label
+		first, rest, more := strings.Cut(path, "/")
+		if path = withoutUserinfo(first); more {
+			path += "/" + rest
+		}
+	}
 	if below {
 		path = "/" + path
 	}

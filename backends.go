@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -34,6 +35,12 @@ type activeBackend struct {
 	taskIDs *taskIDs
 	tasks   *runningTasks
 	client  *client.Client     // nil for a backend in this process
+
+	// hasNames is whether clients know some URIs of the backend by others than its own: see
+	// package extension. It is set by the catalogs, and shared with the same backend after a
+	// reload.
+	hasNames *atomic.Bool
+
 	access  backendCredentials // nil if it has none
 	users   *perUser           // nil if all users have the same lists
 	metrics backendMetrics
@@ -102,6 +109,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // follow starts to track what the backend offers. It does not wait for the backend: a
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
+	b.hasNames = new(atomic.Bool)
 	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
 	secrets := b.secrets()
 	var offer *backend.Offer // the one before the change; only b.Run changes it

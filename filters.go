@@ -45,7 +45,7 @@ func targetOf(e *catalog.Entry) bound.Target {
 		fixed, _, open := strings.Cut(e.Name, "{")
 		return bound.Target{Name: fixed, IsURI: true, IsBegin: open}
 	case catalog.Resources, catalog.Skills:
-		return bound.Target{Name: e.Name, IsURI: true}
+		return bound.Target{Name: e.Name, IsURI: true, Plain: e.Plain()}
 	default:
 		return bound.Target{Name: e.Name}
 	}

@@ -116,8 +116,10 @@ type backendTopics struct {
 func (s *subscription) byBackend(v *view) []backendTopics {
 	var all []backendTopics
 	// In the order of the topics, so that the same topics give the same groups.
-	for _, t := range s.topics {
-		b, ok := v.backend(t.backendOf(v))
+	for at := range s.topics {
+		of := s.topics[at].resolve(v)
+		t := s.topics[at]
+		b, ok := v.backend(of)
 		if !ok || !s.mayFollow(v, t) {
 			continue
 		}
@@ -280,7 +282,9 @@ func (e *attempt) Notify(_ context.Context, n *mcp.Notification) error {
 		}
 		e.invalidate(agreed)
 	case listen.MethodUpdated:
-		e.sub.feed.UpdateResource(n)
+		for _, update := range e.updates(n) {
+			e.sub.feed.UpdateResource(update)
+		}
 	case listen.MethodTask:
 		name, _ := n.Params.Text(mcp.FieldTaskID)
 		for _, t := range e.asked {
@@ -413,12 +417,14 @@ type topic struct {
 	backend string // the backend of a task; "" for a resource, which the catalog resolves
 }
 
-// backendOf returns the name of the backend that has the topic, or "".
-func (t topic) backendOf(v *view) string {
+// resolve returns the name of the backend that has the topic, or "". For a resource it sets the
+// URI at that backend.
+func (t *topic) resolve(v *view) string {
 	if t.backend != "" {
 		return t.backend
 	}
 	if entry, ok := v.catalog.Resource(t.name); ok {
+		t.own = entry.Own
 		return entry.BackendName
 	}
 	return ""
@@ -433,7 +439,7 @@ func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []s
 			continue
 		}
 		if _, refused := g.admit(ctx, req, f); refused == nil {
-			found = append(found, topic{name: uri, own: uri})
+			found = append(found, topic{name: uri, own: f.entry.Own})
 		}
 	}
 	return found

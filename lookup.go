@@ -9,7 +9,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -149,7 +148,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 	if v.class == nil || e.JSON() != nil {
 		return false
 	}
-	plain := glob.PlainURI(e.Name)
+	plain := e.Plain()
 	return plain != e.Name && (v.catalog.Hides(catalog.Resources, plain) || v.catalog.Hides(e.Kind, plain))
 }
 

@@ -102,7 +102,7 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	if wrong := a.read(req.Params.Raw(mcp.FieldArguments)); wrong != "" {
 		return toolError(wrong)
 	}
-	if err := g.charge(ctx, req, catalog.Tools, item.entry.Name); err != nil {
+	if err := g.charge(ctx, req, item.entry); err != nil {
 		return nil, err
 	}
 	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(catalog.Tools) }); err != nil {

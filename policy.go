@@ -159,7 +159,12 @@ func (seen *classView) fill(s *policy.Subject, c *classViews) {
 		return
 	}
 	part := *v
-	part.catalog = v.catalog.PolicyView(func(e *catalog.Entry) bool { return !seen.verdicts.of(e).Hidden() })
+	part.catalog = v.catalog.PolicyView(
+		func(e *catalog.Entry) bool { return !seen.verdicts.of(e).Hidden() },
+		func(e *catalog.Entry) bool {
+			verdict := v.policy.List(seen.subject, policy.NewItem(policyKind(e.Kind), e.BackendName, e.Name, e.Own, nil))
+			return !verdict.Hidden()
+		})
 	part.class = seen
 	part.discovery = c.discovery(part.catalog)
 	part.profiles = nil // it is of one already

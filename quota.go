@@ -34,15 +34,14 @@ func (g *Gateway) useQuotas(cfg *config.Config) {
 // quotaPlace returns the place of a quota in the configuration.
 func quotaPlace(i int) string { return "quotas[" + strconv.Itoa(i) + "]" }
 
-// charge charges a call that will be sent to a backend to the quotas. item is the name or
-// the URI that the client has sent. The error is a refusal.
-func (g *Gateway) charge(ctx context.Context, req *mcp.Request, kind catalog.Kind, item string) error {
+// charge charges a call that will be sent to a backend to the quotas. The error is a refusal.
+func (g *Gateway) charge(ctx context.Context, req *mcp.Request, item *catalog.Entry) error {
 	var refused quota.Refusal
 	var ok bool
-	if isNamed(kind) {
-		refused, ok = g.quotas.Take(req.Principal, item)
+	if isNamed(item.Kind) {
+		refused, ok = g.quotas.Take(req.Principal, item.Name)
 	} else {
-		refused, ok = g.quotas.TakeURI(req.Principal, item)
+		refused, ok = g.quotas.TakeURI(req.Principal, item.Name, item.Plain)
 	}
 	if ok {
 		return nil

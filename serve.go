@@ -70,10 +70,9 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 
 // call serves tools/call, prompts/get or resources/read. A hidden item and one that does not exist have the same answer.
 func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
-	field, own := mcp.FieldName, mcp.FieldName
+	field := mcp.FieldName
 	if kind == catalog.Resources {
-		// A URI means the same to client and backend.
-		field, own = mcp.FieldURI, mcp.FieldNone
+		field = mcp.FieldURI
 	}
 	name, err := textOf(req, field)
 	if err != nil {
@@ -84,6 +83,9 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
+	if f.entry != nil && f.entry.Name != name {
+		by.name = nameInRecord(f.entry)
+	}
 	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
 		f.entry = nil // calls of clients alone
 	}
@@ -114,7 +116,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 			return by, nil, err // not sent to the backend
 		}
 	}
-	if err := g.charge(ctx, req, kind, name); err != nil {
+	if err := g.charge(ctx, req, f.entry); err != nil {
 		return by, nil, err
 	}
 	var filter *resultFilter
@@ -125,11 +127,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	switch {
 	case item.asks || isAfterAnswer(req):
-		by, res, err = g.forwardAnswered(ctx, by, item, own, req, caller)
+		by, res, err = g.forwardAnswered(ctx, by, item, field, req, caller)
 	case item.isUsers():
-		by.backend, res, err = g.forwardAs(ctx, item, own, req, caller)
+		by.backend, res, err = g.forwardAs(ctx, item, field, req, caller)
 	default:
-		by.backend, res, err = item.forward(ctx, own, req, caller)
+		by.backend, res, err = item.forward(ctx, field, req, caller)
 	}
 	if filter != nil && err == nil {
 		by.verdict, res, err = g.filterResult(filter, req.Method, by.verdict, res)
@@ -158,7 +160,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 		return by, refused.res, refused.err
 	}
 	by.verdict = item.why
-	if err := g.charge(ctx, req, l.kind, l.name); err != nil {
+	if err := g.charge(ctx, req, f.entry); err != nil {
 		return by, nil, err
 	}
 	if item.isUsers() {
@@ -185,6 +187,7 @@ func (a admitted) forward(ctx context.Context, field mcp.Field, req *mcp.Request
 	if err != nil {
 		return b, nil, err
 	}
+	e.bareURIs = isBare(req, entry)
 	res, err = e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 	return b, res, err
 }

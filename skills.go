@@ -8,7 +8,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -33,7 +32,7 @@ func (g *Gateway) skill(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	by.backend, res, err = g.forwardURI(ctx, item, req, caller)
 	if err == nil {
-		res, err = item.skillResult(res)
+		res, err = item.skillResult(req, res)
 	}
 	return by, res, err
 }
@@ -49,7 +48,7 @@ func (g *Gateway) directory(ctx context.Context, req *mcp.Request, caller mcp.Ca
 		return by, nil, err
 	}
 	of := viewerOf(req)
-	res, err = withBytes(res, extension.OuterDirectory(item.label(), res.Bytes(), func(uri string) bool { return item.mayRead(of, uri) }))
+	res, err = withBytes(res, extension.OuterDirectory(item.labelFor(req), res.Bytes(), func(own string) bool { return item.mayRead(of, own) }))
 	return by, res, err
 }
 
@@ -68,6 +67,9 @@ func (g *Gateway) findSkillItem(ctx context.Context, req *mcp.Request, l lookup)
 	if f.entry == nil {
 		return by, item, f.unknownURI(l)
 	}
+	if f.entry.Name != uri {
+		by.name = nameInRecord(f.entry)
+	}
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
@@ -77,7 +79,7 @@ func (g *Gateway) findSkillItem(ctx context.Context, req *mcp.Request, l lookup)
 		return by, item, refused.err
 	}
 	by.verdict = item.why
-	return by, item, g.charge(ctx, req, l.kind, uri)
+	return by, item, g.charge(ctx, req, f.entry)
 }
 
 // hasMethod reports whether some backend has a method of the extension.
@@ -94,7 +96,7 @@ func (v *view) hasMethod(method string) bool {
 func (v *view) unknownURI(l lookup) error {
 	if label, _, ok := extension.InnerURI(l.name); ok {
 		for i, b := range v.backends {
-			if o := v.offered[i]; v.catalog.URILabel(b.Name()) == label && !o.Known() && v.maySee(b, l.kind) {
+			if o := v.offered[i]; b.label() == label && !o.Known() && v.maySee(b, l.kind) {
 				return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: b.Name(), Reason: o.Code, Message: "it has not been reached yet: " + b.unreachedReason(o)}
 			}
 		}
@@ -113,12 +115,18 @@ func (g *Gateway) forwardURI(ctx context.Context, item admitted, req *mcp.Reques
 	return item.forward(ctx, mcp.FieldURI, req, caller)
 }
 
-// label is that of the URIs of the item's backend.
-func (a admitted) label() string { return a.catalog.URILabel(a.entry.BackendName) }
+// labelFor is the label for the URIs in the answer to a request: none if the client has sent the URI as
+// the backend writes it.
+func (a admitted) labelFor(req *mcp.Request) string {
+	if b, ok := a.backendOf(a.entry); ok && !isBare(req, a.entry) {
+		return b.label()
+	}
+	return ""
+}
 
 // skillResult returns the result of skills/get for the client. What it has is judged like an item of a
 // list, since it may be newer than that, or in none.
-func (a admitted) skillResult(res *mcp.Result) (*mcp.Result, error) {
+func (a admitted) skillResult(req *mcp.Request, res *mcp.Result) (*mcp.Result, error) {
 	b, _ := a.backendOf(a.entry)
 	entry, problem := extension.SkillOf(res.Bytes())
 	own, _ := extension.SkillURI(entry)
@@ -134,7 +142,7 @@ func (a admitted) skillResult(res *mcp.Result) (*mcp.Result, error) {
 	if problem != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: a.entry.BackendName, Message: "its answer to " + skillsGet + " is not valid: " + problem}
 	}
-	return withBytes(res, extension.WithSkill(res.Bytes(), extension.OuterSkill(a.label(), entry)))
+	return withBytes(res, extension.WithSkill(res.Bytes(), extension.OuterSkill(a.labelFor(req), entry)))
 }
 
 // pinnedSkill returns the entry of a skill that is offered in the place of one that a backend has sent.
@@ -146,20 +154,17 @@ func (a admitted) pinnedSkill(b *activeBackend, own string, entry []byte) (use [
 	return v.Use, v.Held()
 }
 
-// mayRead reports whether a client may read a URI of the item's backend.
-func (a admitted) mayRead(of viewer, uri string) bool {
+// mayRead reports whether a client may read what the item's backend has under a URI of its own.
+func (a admitted) mayRead(of viewer, own string) bool {
 	if a.policy == nil || a.policy.dryRun {
 		return true
 	}
-	if a.catalog.Hides(catalog.Resources, uri) || a.catalog.Hides(catalog.Resources, glob.PlainURI(uri)) {
+	b, ok := a.backendOf(a.entry)
+	if !ok {
 		return false
 	}
-	f := lookupResult{view: a.view}
-	var ok bool
-	if f.entry, ok = a.catalog.Resource(uri); !ok || f.entry.BackendName != a.entry.BackendName {
-		f.entry = &catalog.Entry{Kind: catalog.Resources, Backend: a.entry.Backend, BackendName: a.entry.BackendName, Name: uri}
-	}
-	return f.decide(of, &mcp.Request{Method: "resources/read"}).Effect.IsAllowed()
+	f := lookup{kind: catalog.Resources, name: extension.OuterURI(b.label(), own)}.find(a.view)
+	return f.entry != nil && f.entry.BackendName == b.Name() && f.decide(of, &mcp.Request{Method: "resources/read"}).Effect.IsAllowed()
 }
 
 // withBytes returns a result with other bytes.

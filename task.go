@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
@@ -155,11 +156,14 @@ func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, param
 	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 }
 
-// encode returns the answer of the backend with the client's task ids. Nearly every
+// encode returns the answer of the backend with the client's task ids and URIs. Nearly every
 // result has none, and is returned unmodified.
 func (r *backendRequest) encode(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil {
 		return res, err
+	}
+	if res, err = outerResult(r.label(), r.req.Method, res); err != nil {
+		return nil, err
 	}
 	isTask := isAboutTask(r.req.Method) || res.Type() == mcp.ResultTask
 	if isTask {
@@ -186,6 +190,8 @@ type taskIDCaller struct {
 	backend             *activeBackend
 	owner               string // of the client's tasks
 	aliases             aliases
+	bareURIs            bool // see label
+	readsName           bool
 }
 
 // encode returns the client's id of a task of the backend.
@@ -219,6 +225,7 @@ func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller 
 	r.req.Params = *params
 	r.req.Profile = "" // the backend may be a gateway with profiles of its own
 	r.req.Scope = b.scopeOf(req.Scope, req.Owner())
+	r.readsName = b.readsName(&r.req)
 	if !params.Has(mcp.MetaRelatedTask) {
 		return r, nil
 	}
@@ -276,6 +283,13 @@ func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error 
 	if err != nil {
 		return err
 	}
+	if label := c.label(); label != "" && msg.Method == listen.MethodTask {
+		outer, err := spliced(&params, extension.OuterTask, label)
+		if err != nil {
+			return err
+		}
+		params = *outer
+	}
 	return c.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
 }
 
@@ -324,7 +338,7 @@ func (c *taskIDCaller) Extension() mcp.CallerExtension { return c }
 // only for results of our own client, which forwards them unchanged: Handlers in this
 // process return their results.
 func (c *taskIDCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
-	if c.backend.client == nil || res.Has(mcp.MetaRelatedTask) {
+	if c.backend.client == nil || c.readsName && c.label() != "" || res.Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
 	res.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole

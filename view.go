@@ -186,7 +186,15 @@ func (v *view) listsOf(b *activeBackend) backend.Lists {
 
 // build builds the catalog from offers. The result depends on the configuration and the
 // offers alone, not on the order in which the backends answered.
-func (v *view) build(offers []*backend.Offer) *catalog.Catalog { return catalog.Build(v.input(offers)) }
+func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
+	c := catalog.Build(v.input(offers))
+	for i, b := range v.backends {
+		if c.HasNames(i) {
+			b.hasNames.Store(true)
+		}
+	}
+	return c
+}
 
 // input returns what the catalog of offers is built from.
 func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Options) {

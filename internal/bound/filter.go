@@ -4,6 +4,7 @@
 package bound
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -133,8 +134,9 @@ type Target struct {
 	// Name is the name of a tool or prompt as clients see it, or the URI of a resource.
 	Name string
 
-	// IsURI reports that Name is a URI.
+	// IsURI reports that Name is a URI. Plain is its plain form, or "" for [glob.PlainURI].
 	IsURI bool
+	Plain string
 
 	// IsBegin reports that the items are all that begin with Name.
 	IsBegin bool
@@ -146,7 +148,7 @@ func (t Target) matches(on []string) bool {
 	}
 	plain := t.Name
 	if t.IsURI && !t.IsBegin {
-		plain = glob.PlainURI(t.Name)
+		plain = cmp.Or(t.Plain, glob.PlainURI(t.Name))
 	}
 	for _, pattern := range on {
 		if t.IsBegin {

@@ -21,6 +21,8 @@ type Catalog struct {
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
+	uris         *uriIndex
+	unlisted     func(*Entry) bool         // of a view: whether it has a URI that no list has; nil in a Catalog of Build
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
 	instructions string
@@ -64,6 +66,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.uris = newURIIndex(c)
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c

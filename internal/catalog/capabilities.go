@@ -106,7 +106,7 @@ func mergeInstructions(backends []Backend, configured string) string {
 			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, shorten(text, maxInstructions)))
 		}
 	}
-	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.hasPrefix() }) {
+	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.Label(in.Name) != "" }) {
 		parts = append(parts, skillNames)
 	}
 	return strings.Join(parts, "\n\n")

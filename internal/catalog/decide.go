@@ -96,11 +96,10 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			pin := b.pin(k, backend, raw)
 			e, own, problem := b.newEntry(k, backend, pin.Item)
 			d = Decision{Kind: k, Backend: backend, BackendName: in.Name, Place: i, Own: own, Pattern: -1, Problem: problem, entry: e}
-			switch {
-			case e != nil:
+			if e != nil {
 				d.Name = e.Name
-			case own != "":
-				d.Name = in.outerName(k, own)
+			} else if own != "" {
+				d.Name = in.Rules.offered(k, in.Name, own)
 			}
 			switch {
 			case offered == most:
@@ -149,7 +148,7 @@ func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 
 // contest decides about an item in the group of those that would have its name.
 func (b *builder) contest(e *Entry, group []*Entry) Verdict {
-	// A URI means the same from any backend, so the first one may own it.
+	// A URI that is a locator means the same resource from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
 	case len(group) == 1, firstWins && group[0] == e:
@@ -174,22 +173,10 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 			if problem != "" {
 				continue
 			}
-			if !yield(own, in.outerName(k, own)) {
+			if !yield(own, in.Rules.offered(k, in.Name, own)) {
 				return
 			}
 		}
-	}
-}
-
-// outerName returns the name or URI under which an item of the backend would be offered.
-func (in *Backend) outerName(k Kind, own string) string {
-	switch {
-	case k.named():
-		return in.Rules.name(in.Name, own)
-	case k == Skills:
-		return in.skillURI(own)
-	default:
-		return own
 	}
 }
 

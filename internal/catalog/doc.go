@@ -21,7 +21,9 @@
 // a name can change until each of them has been reached once.
 //
 // Resource URIs and URI templates are locators and are not changed. If several backends
-// offer the same one, the first in file order owns it.
+// offer the same one, the first in file order owns it. Those of the schemes ui and skill are
+// names, and get the name of the backend in front, unless its prefix is empty. See
+// [Rules.Label].
 //
 // # Items
 //

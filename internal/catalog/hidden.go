@@ -12,7 +12,7 @@ package catalog
 // cannot probe for hidden names. Hides is for the audit log, in which an attempt to use
 // a hidden name differs from a typing error.
 func (c *Catalog) Hides(k Kind, name string) bool {
-	if c.sections[k].removes(name) {
+	if c.sections[k].removes(name) || k == Resources && c.hidesName(name) {
 		return true
 	}
 	_, offered := c.sections[k].find(name) // by another backend

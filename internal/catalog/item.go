@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -25,7 +26,7 @@ type Entry struct {
 	Place int
 
 	// Name is the name or URI that clients use for the item, and Own the one that its
-	// backend uses. They are the same for resources and templates.
+	// backend uses.
 	Name, Own string
 
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
@@ -36,6 +37,7 @@ type Entry struct {
 	ReadOnly, Idempotent bool
 
 	item []byte
+	uses []string // the URIs in a tool's _meta, or of a skill's files, if they are names, as the backend writes them
 }
 
 // JSON returns the item as it is listed. It must not be changed.
@@ -59,14 +61,15 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	if k.named() {
-		e.rename(in.Rules.name(in.Name, own), &obj)
+	if k != Skills {
+		e.rename(in.Rules.offered(k, in.Name, own), &obj)
 	}
+	label := in.Rules.Label(in.Name)
 	switch k {
 	case Tools:
-		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))
+		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), label)
 	case Skills:
-		reason = e.readSkill(in)
+		reason = e.readSkill(label)
 	default:
 	}
 	return e, own, reason
@@ -97,7 +100,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 		missing = "uri"
 		own, ok = obj.Text(mcp.FieldURI)
 	case Templates:
-		missing = "uriTemplate"
+		missing = uriTemplate
 		value := member(obj.Bytes(), missing)
 		if ok = isString(value); ok {
 			own = text(value)
@@ -111,21 +114,37 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	return own, ""
 }
 
-// rename changes the name in the item's JSON, if it differs.
+// uriTemplate is the member of a resource template that has no mcp.Field.
+const uriTemplate = "uriTemplate"
+
+// rename changes the name or URI in the item's JSON, if it differs.
 func (e *Entry) rename(name string, obj *mcp.Object) {
 	// The backend's bytes are used without a copy.
 	if name == e.Own {
 		return
 	}
-	var edit mcp.Edit
-	edit.SetText(mcp.FieldName, name)
 	e.Name = name
+	var edit mcp.Edit
+	switch e.Kind {
+	case Templates:
+		e.item = jsonscan.RewriteMembers(e.item, func(member string, value []byte) []byte {
+			if member == uriTemplate {
+				return jsonscan.AppendString(nil, name)
+			}
+			return value
+		})
+		return
+	case Resources:
+		edit.SetText(mcp.FieldURI, name)
+	default:
+		edit.SetText(mcp.FieldName, name)
+	}
 	e.item = edit.AppendTo(make([]byte, 0, len(e.item)+len(name)+len(`"",`)), obj)
 }
 
 // readTool reads the properties of a tool that the gateway needs, and returns the
-// reason if it cannot be offered.
-func (e *Entry) readTool(maxSchema int) (reason string) {
+// reason if it cannot be offered. The URIs in its _meta get the label.
+func (e *Entry) readTool(maxSchema int, label string) (reason string) {
 	var input []byte
 	for name, value := range jsonscan.Members(e.item) {
 		why := ""
@@ -137,8 +156,13 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 			why = checkSchema(name, value, maxSchema)
 		case "annotations":
 			e.readAnnotations(value)
+		case "_meta":
+			e.uses = extension.MetaURIs(value)
 		}
 		reason = cmp.Or(reason, why)
+	}
+	if e.uses != nil {
+		e.item = extension.OuterItem(label, e.item)
 	}
 	switch {
 	case reason != "":

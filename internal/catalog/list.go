@@ -61,6 +61,9 @@ func (c *Catalog) Reference(params *mcp.Object) (*Entry, mcp.Field, bool) {
 		if e, ok := c.sections[Templates].find(uri); ok {
 			return e, mcp.FieldRefURI, true
 		}
+		if e, ok := c.templateOf(uri); ok {
+			return e, mcp.FieldRefURI, true
+		}
 		e, ok := c.Resource(uri)
 		return e, mcp.FieldRefURI, ok
 	default:

@@ -6,6 +6,8 @@ package catalog
 import (
 	"regexp"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
 // locator finds the backend of a resource that is in no list.
@@ -64,7 +66,7 @@ func soleBackend(backends []Backend) *Entry {
 // newPattern parses a URI template (RFC 6570). It reports false for one that it cannot
 // parse.
 func newPattern(e *Entry) (pattern, bool) {
-	template := e.Own
+	template := e.Name
 	if len(template) > maxTemplate || strings.Count(template, "{") > maxExpressions {
 		return pattern{}, false
 	}
@@ -118,6 +120,7 @@ func expressionPatterns(operator byte) (narrow, wide string) {
 // Resource returns the entry for a URI. The first rule that applies counts:
 //
 //   - the backend that lists it;
+//   - for a URI that is a name, the rules of locateName;
 //   - the first template, in the order of the list, that matches with each plain
 //     variable within one segment of the path;
 //   - the same with variables that span segments, because servers write {path} where
@@ -130,39 +133,57 @@ func (c *Catalog) Resource(uri string) (*Entry, bool) {
 	if e, ok := c.sections[Resources].find(uri); ok {
 		return e, true
 	}
-	from := c.locate(uri)
-	if from == nil {
-		return nil, false
-	}
-	return &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: uri, Own: uri}, true
+	e, _ := c.locate(uri)
+	return e, e != nil
 }
 
 // Route returns why Resource finds a URI that is in no list: the template that matches it, or
-// an Entry without a name of the only backend with resources.
+// an Entry without a name of the backend that may have it.
 func (c *Catalog) Route(uri string) (*Entry, bool) {
-	from := c.locate(uri)
+	_, from := c.locate(uri)
 	return from, from != nil
 }
 
-// locate returns an entry of the backend. A URI or a template that a view removes does not count.
-// A URI that it removes takes as long as one that no template matches.
-func (c *Catalog) locate(uri string) *Entry {
-	if uri == "" {
-		return nil
+// locate returns an entry for a URI, and the one that Route returns. A URI or a template that a
+// view removes does not count. A URI that it removes takes as long as one that no template
+// matches.
+func (c *Catalog) locate(uri string) (e, from *Entry) {
+	if uri == "" || c.uris == nil {
+		return nil, nil
 	}
-	l, shown, removed := &c.locator, c.sections[Templates].shown, c.sections[Resources].removes(uri)
+	if extension.IsName(uri) {
+		if e, from, ok := c.locateName(uri); ok {
+			return e, from
+		}
+	}
+	removed := c.sections[Resources].removes(uri)
+	from = c.match(removed, func(*pattern) string { return uri })
+	if from == nil && !removed {
+		from = c.locator.sole
+	}
+	if from == nil {
+		return nil, nil
+	}
+	e = &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: c.outer(from.Backend, uri), Own: uri}
+	if e.Name != uri && c.isRemoved(e.Name) {
+		return nil, nil
+	}
+	return e, from
+}
+
+// match returns the first template that matches the URI that is returned for it, unless the URI is
+// removed.
+func (c *Catalog) match(removed bool, uri func(*pattern) string) *Entry {
+	l, shown := &c.locator, c.sections[Templates].shown
 	for i := range l.patterns {
-		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.narrow.MatchString(uri) && !removed {
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.narrow.MatchString(uri(p)) && !removed {
 			return p.entry
 		}
 	}
 	for i := range l.patterns {
-		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.wide.MatchString(uri) && !removed {
+		if p := &l.patterns[i]; shown.has(p.entry.Place) && p.wide.MatchString(uri(p)) && !removed {
 			return p.entry
 		}
 	}
-	if removed {
-		return nil
-	}
-	return l.sole
+	return nil
 }

@@ -4,14 +4,17 @@
 package catalog
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // Rules specify which tools and prompts of one backend are offered, and under which
-// names. They refer to the backend's own names and do not apply to resources.
+// names. They refer to the backend's own names. To resources only Prefix applies, as Label
+// describes.
 type Rules struct {
 	// Prefix is put before each name. Nil means the default: the backend's name and two
 	// underscores.
@@ -38,8 +41,22 @@ func (r *Rules) name(backend, own string) string {
 	return backend + "__" + own
 }
 
-// hasPrefix reports whether tools are offered with a prefix.
-func (r *Rules) hasPrefix() bool { return r.Prefix == nil || *r.Prefix != "" }
+// Label returns what the URIs of a backend have in front if they are names, or "" if they have
+// nothing: see [extension.OuterURI]. A backend with an empty prefix has no label.
+func (r *Rules) Label(backend string) string {
+	if r.Prefix != nil && *r.Prefix == "" {
+		return ""
+	}
+	return url.PathEscape(backend) // the names of a configuration need no escapes
+}
+
+// offered returns the name or URI under which an item of a kind is offered.
+func (r *Rules) offered(k Kind, backend, own string) string {
+	if k.named() {
+		return r.name(backend, own)
+	}
+	return extension.OuterURI(r.Label(backend), own)
+}
 
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
 // the index of the pattern that decided, or -1.

@@ -17,12 +17,17 @@ import (
 // Views of one Catalog share the lists in which they have the same items, and share with
 // the Catalog those that it has itself, if Options.Private is set.
 func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
-	return c.narrow(allow, func(k Kind) listFreshness { return listFreshness{ttl: c.sections[k].fresh.ttl} })
+	v := c.narrow(allow, func(k Kind) listFreshness { return listFreshness{ttl: c.sections[k].fresh.ttl} })
+	v.unlisted = func(*Entry) bool { return false }
+	return v
 }
 
-// PolicyView is View without the instructions of backends all of whose items are removed.
-func (c *Catalog) PolicyView(allow func(*Entry) bool) *Catalog {
+// PolicyView is View without the instructions of backends all of whose items are removed. It has
+// a URI that no list has, but that leads to a backend by its label, if unlisted returns true
+// for it. unlisted is called for each lookup of such a URI, and must not keep the entry.
+func (c *Catalog) PolicyView(allow, unlisted func(*Entry) bool) *Catalog {
 	v := c.View(allow)
+	v.unlisted = unlisted
 	has := v.backendsWith()
 	hidden := make(map[string]bool)
 	for k := range NumKinds {

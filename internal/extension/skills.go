@@ -83,66 +83,48 @@ func twice(object []byte) string {
 
 // WithSkill returns a result of skills/get with another entry.
 func WithSkill(result, entry []byte) []byte {
-	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
-		if name == "skill" {
-			return entry
-		}
-		return value
-	})
+	return rewriteMember(result, "skill", func([]byte) []byte { return entry })
 }
 
 // OuterSkill returns an entry of skills/list as clients of the gateway get it: with the outer URIs
 // of the skill and of its files. Nothing else changes.
 func OuterSkill(label string, entry []byte) []byte {
-	return jsonscan.RewriteMembers(entry, func(name string, value []byte) []byte {
-		switch name {
-		case "uri":
-			return outerText(label, value)
-		case "resources":
-			return jsonscan.RewriteElements(value, func(file []byte) []byte { return outerURIOf(label, file) })
-		default:
-			return value
-		}
+	o := outer(label)
+	return rewriteMember(o.ofURI(entry), "resources", func(files []byte) []byte {
+		return jsonscan.RewriteElements(files, o.ofURI)
 	})
+}
+
+// SkillURIs returns the URIs of a skill and of its files, as far as they are names.
+func SkillURIs(entry []byte) (uris []string) {
+	add := func(object []byte) {
+		if uri, ok := SkillURI(object); ok && IsName(uri) {
+			uris = append(uris, uri)
+		}
+	}
+	files := 0
+	for file := range jsonscan.Elements(member(entry, "resources")) {
+		files++
+		add(file)
+	}
+	if files == 0 {
+		add(entry)
+	}
+	return uris
 }
 
 // OuterDirectory returns the result of resources/directory/read as clients of the gateway get it:
-// with the outer URIs of those children for which keep returns true, which gets an outer URI.
+// with the outer URIs of those children for which keep returns true, which gets the backend's own URI.
 func OuterDirectory(label string, result []byte, keep func(uri string) bool) []byte {
-	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
-		if name != "resources" {
-			return value
-		}
-		return jsonscan.RewriteElements(value, func(child []byte) []byte {
+	return rewriteMember(result, "resources", func(children []byte) []byte {
+		return jsonscan.RewriteElements(children, func(child []byte) []byte {
 			own, ok := SkillURI(child)
-			if !ok || !keep(OuterURI(label, own)) {
+			if !ok || twice(child) != "" || !keep(own) {
 				return nil
 			}
-			return outerURIOf(label, child)
+			return outer(label).ofURI(child)
 		})
 	})
-}
-
-// outerURIOf rewrites the URI of an object.
-func outerURIOf(label string, item []byte) []byte {
-	return jsonscan.RewriteMembers(item, func(name string, value []byte) []byte {
-		if name == "uri" {
-			return outerText(label, value)
-		}
-		return value
-	})
-}
-
-// outerText rewrites a URI as JSON text.
-func outerText(label string, value []byte) []byte {
-	own, ok := jsonscan.DecodeText(value)
-	if !ok {
-		return value
-	}
-	if outer := OuterURI(label, own); outer != own {
-		return jsonscan.AppendString(nil, outer)
-	}
-	return value
 }
 
 // member returns the value of a member of an object, or nil.

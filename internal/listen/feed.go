@@ -201,6 +201,12 @@ func (f *Feed) subscribedLocked(uri string) []string {
 	return of
 }
 
+// Contains reports whether an update of a resource belongs to a subscription to another one: they
+// are the same, or the subscribed one contains it by its path.
+func Contains(subscribed, uri string) bool {
+	return uri == subscribed || slices.Contains(parents(uri), subscribed)
+}
+
 // parents returns the prefixes of uri that end at a slash, a query or a fragment.
 func parents(uri string) []string {
 	var found []string

@@ -90,12 +90,12 @@ func (q *Quotas) Take(principal, name string) (Refusal, bool) {
 }
 
 // TakeURI is Take for a resource. A rule is about a URI if its pattern matches it as it is
-// written or in its plain form.
-func (q *Quotas) TakeURI(principal, uri string) (Refusal, bool) {
+// written or in its plain form, which plain returns.
+func (q *Quotas) TakeURI(principal, uri string, plain func() string) (Refusal, bool) {
 	if !q.hasRules.Load() {
 		return Refusal{}, true
 	}
-	return q.take(principal, item{uri, glob.PlainURI(uri)})
+	return q.take(principal, item{uri, plain()})
 }
 
 // item is the name of an item, and for a URI its plain form.

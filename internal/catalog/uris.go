@@ -1,0 +1,232 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+)
+
+// uriIndex finds the backends of URIs that are names (see package extension). The views and the
+// profiles of a Catalog share it. Backends are given by their index in the input of Build.
+type uriIndex struct {
+	labels []string
+	of     map[string]*Entry   // by label, Entries without a name, of the backends with resources
+	own    map[string][]*Entry // by the backend's own URI, the items that have it
+	has    []bool              // of each backend, whether clients know some URIs of it by others
+}
+
+func newURIIndex(c *Catalog) *uriIndex {
+	x := &uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
+	for i := range c.backends {
+		in := &c.backends[i]
+		label := in.Rules.Label(in.Name)
+		x.labels = append(x.labels, label)
+		x.has = append(x.has, label != "" && declaresNames(in.Capabilities))
+		if label != "" && in.State != Missing && Resources.declaredIn(in.Capabilities) {
+			x.of[label] = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
+		}
+	}
+	for _, k := range []Kind{Resources, Templates, Tools, Skills} {
+		for e := range c.Entries(k) {
+			uris := e.uses
+			if !k.usesURIs() && e.Own != e.Name {
+				uris = []string{e.Own}
+			}
+			if len(uris) == 0 || x.labels[e.Backend] == "" {
+				continue
+			}
+			x.has[e.Backend] = true
+			for _, uri := range uris {
+				x.own[uri] = append(x.own[uri], e)
+			}
+		}
+	}
+	return x
+}
+
+// declaresNames reports whether a backend declares an extension with such URIs.
+func declaresNames(capabilities []byte) bool {
+	for name := range jsonscan.Members(member(capabilities, "extensions")) {
+		if name == "io.modelcontextprotocol/ui" || name == "io.modelcontextprotocol/skills" {
+			return true
+		}
+	}
+	return false
+}
+
+// HasNames reports whether clients know some URIs of a backend, by its index in the input of
+// Build, by others than its own.
+func (c *Catalog) HasNames(backend int) bool { return c.uris.has[backend] }
+
+// outer returns the URI under which clients know one of a backend.
+func (c *Catalog) outer(backend int, own string) string {
+	return extension.OuterURI(c.uris.labels[backend], own)
+}
+
+// Plain returns the plain form of the URI of a resource: see [glob.PlainURI]. A label is not
+// part of what it changes.
+func (e *Entry) Plain() string {
+	if label, own, ok := extension.InnerURI(e.Name); ok && own == e.Own {
+		return extension.OuterURI(label, glob.PlainURI(own))
+	}
+	return glob.PlainURI(e.Name)
+}
+
+// locateName is locate for a URI that is a name and that no list has. The first rule that applies
+// counts:
+//
+//   - the backend with the label that is in the URI, if it has resources here;
+//   - the only backend here that lists the URI as its own, or has a tool with it;
+//   - the only backend here that has a template for it.
+//
+// ok is false if none applies.
+func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
+	bare, bareFrom, several := c.locateBare(uri)
+	if label, own, ok := extension.InnerURI(uri); ok {
+		if owner := c.uris.of[label]; owner != nil && c.hasBackend(owner.BackendName) {
+			if e, from := c.known(owner.Backend, own); e != nil {
+				return e, from, true
+			}
+			// The name of a backend is often the begin of its own URIs.
+			if bare != nil && bare.Backend == owner.Backend {
+				return bare, bareFrom, true
+			}
+			if e := c.unlistedEntry(owner, own); e != nil {
+				return e, owner, true
+			}
+		}
+	}
+	return bare, bareFrom, bare != nil || several
+}
+
+// locateBare returns the entry for a URI as its backend writes it. several reports that more than
+// one backend has it.
+func (c *Catalog) locateBare(uri string) (e, from *Entry, several bool) {
+	add := func(backend int, found func(backend int, own string) (*Entry, *Entry)) {
+		if e != nil && e.Backend == backend {
+			return
+		}
+		switch next, nextFrom := found(backend, uri); {
+		case next == nil:
+		case e != nil:
+			several = true
+		default:
+			e, from = next, nextFrom
+		}
+	}
+	for _, item := range c.uris.own[uri] {
+		add(item.Backend, c.listed)
+	}
+	if e == nil {
+		for backend, label := range c.uris.labels {
+			if label != "" {
+				add(backend, c.byTemplate)
+			}
+		}
+	}
+	if several {
+		return nil, nil, true
+	}
+	return e, from, false
+}
+
+// known returns the entry for a backend's own URI, if a list of the backend has something about
+// it.
+func (c *Catalog) known(backend int, own string) (e, from *Entry) {
+	if e, from = c.listed(backend, own); e != nil {
+		return e, from
+	}
+	return c.byTemplate(backend, own)
+}
+
+// usesURIs reports whether items of the kind have the URIs of resources in them.
+func (k Kind) usesURIs() bool { return k == Tools || k == Skills }
+
+// listed returns the entry for a URI that the backend lists, or that one of its tools or skills
+// has.
+func (c *Catalog) listed(backend int, own string) (e, from *Entry) {
+	if e, ok := c.sections[Resources].find(c.outer(backend, own)); ok && e.Backend == backend {
+		return e, nil
+	}
+	for _, item := range c.uris.own[own] {
+		if !item.Kind.usesURIs() || item.Backend != backend {
+			continue
+		}
+		if shown, ok := c.Find(item.Kind, item.Name); ok && shown.Backend == backend {
+			from = &Entry{Kind: Resources, Backend: backend, BackendName: item.BackendName}
+			if e = c.unlistedEntry(from, own); e != nil {
+				return e, from
+			}
+		}
+	}
+	return nil, nil
+}
+
+// byTemplate returns the entry for a URI for which the backend has a template.
+func (c *Catalog) byTemplate(backend int, own string) (e, from *Entry) {
+	outer := c.outer(backend, own)
+	from = c.match(c.isRemoved(outer), func(p *pattern) string {
+		switch {
+		case p.entry.Backend != backend:
+			return ""
+		case p.entry.Own == p.entry.Name:
+			return own
+		default:
+			return outer
+		}
+	})
+	if from == nil {
+		return nil, nil
+	}
+	return &Entry{Kind: Resources, Backend: backend, BackendName: from.BackendName, Name: outer, Own: own}, from
+}
+
+// unlistedEntry returns the entry for a URI of a backend that no list has, or nil if the Catalog
+// does not have it.
+func (c *Catalog) unlistedEntry(owner *Entry, own string) *Entry {
+	e := &Entry{Kind: Resources, Backend: owner.Backend, BackendName: owner.BackendName, Name: c.outer(owner.Backend, own), Own: own}
+	if c.unlisted != nil && !c.unlisted(e) || c.isRemoved(e.Name) {
+		return nil
+	}
+	return e
+}
+
+// isRemoved reports whether a list of Build has had a resource that the Catalog does not have.
+func (c *Catalog) isRemoved(uri string) bool {
+	return c.sections[Resources].removes(uri) || c.hidden[Resources][uri]
+}
+
+// hasBackend reports whether a backend is in the profile of the Catalog.
+func (c *Catalog) hasBackend(name string) bool {
+	return slices.ContainsFunc(c.backends, func(b Backend) bool { return b.Name == name })
+}
+
+// templateOf returns the only template here that its backend writes so.
+func (c *Catalog) templateOf(own string) (*Entry, bool) {
+	var found *Entry
+	for _, e := range c.uris.own[own] {
+		if e.Kind != Templates || !c.sections[Templates].shown.has(e.Place) {
+			continue
+		}
+		if found != nil {
+			return nil, false
+		}
+		found = e
+	}
+	return found, found != nil
+}
+
+// hidesName reports whether Hides is true for a URI as some backend writes it.
+func (c *Catalog) hidesName(uri string) bool {
+	for backend := range c.uris.labels {
+		if outer := c.outer(backend, uri); outer != uri && c.isRemoved(outer) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,112 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// label returns what the URIs of the backend have in front if they are names; see
+// [catalog.Rules.Label].
+func (b *activeBackend) label() string {
+	rules := catalog.Rules{Prefix: b.srv.Prefix}
+	return rules.Label(b.Name())
+}
+
+// label returns the label of the URIs in what the backend sends, or "" if they are left as they
+// are. Only the results of backends that have such URIs are searched for them.
+func (c *taskIDCaller) label() string {
+	if c.bareURIs || !c.backend.hasNames.Load() {
+		return ""
+	}
+	return c.backend.label()
+}
+
+// readsName reports whether a request to the backend reads a resource whose URI is a name. Its
+// result is read as a whole.
+func (b *activeBackend) readsName(req *mcp.Request) bool {
+	if req.Method != "resources/read" || !b.hasNames.Load() {
+		return false
+	}
+	uri, _ := req.Params.Text(mcp.FieldURI)
+	return extension.IsName(uri)
+}
+
+// isBare reports whether a client has sent the URI of a resource or a skill as its backend writes it. It
+// gets the answer in that form, too.
+func isBare(req *mcp.Request, e *catalog.Entry) bool {
+	if isNamed(e.Kind) || e.Own == e.Name {
+		return false
+	}
+	uri, _ := req.Params.Text(mcp.FieldURI)
+	return uri == e.Own
+}
+
+// outerResult returns the result of a request to a backend with the URIs that clients use.
+func outerResult(label, method string, res *mcp.Result) (*mcp.Result, error) {
+	var splice func(label string, result []byte) []byte
+	switch method {
+	case "tools/call", "tasks/result":
+		splice = extension.OuterCall
+	case "prompts/get":
+		splice = extension.OuterPrompt
+	case "resources/read":
+		splice = extension.OuterRead
+	case "tasks/get":
+		splice = extension.OuterTask
+	default:
+		return res, nil
+	}
+	if label == "" || res.Delivered {
+		return res, nil
+	}
+	object, err := spliced(&res.Object, splice, label)
+	if err != nil || object == &res.Object {
+		return res, err
+	}
+	own := *res
+	own.Object = *object
+	return &own, nil
+}
+
+// spliced returns the object itself if there is nothing to change.
+func spliced(o *mcp.Object, splice func(label string, object []byte) []byte, label string) (*mcp.Object, error) {
+	raw := o.Bytes()
+	changed := splice(label, raw)
+	if len(raw) == 0 || &changed[0] == &raw[0] {
+		return o, nil
+	}
+	next, err := o.WithBytes(changed)
+	return &next, err
+}
+
+// updates returns the notifications for the client of an update of a resource at the backend: by
+// the URIs by which it has subscribed.
+func (e *attempt) updates(n *mcp.Notification) []*mcp.Notification {
+	own, _ := n.Params.Text(mcp.FieldURI)
+	label := e.backend.label()
+	if label == "" || !extension.IsName(own) {
+		return []*mcp.Notification{n}
+	}
+	var all []*mcp.Notification
+	outer := *n
+	outer.Params = n.Params.WithText(mcp.FieldURI, extension.OuterURI(label, own))
+	all = append(all, &outer)
+	for _, t := range e.asked {
+		if t.backend == "" && t.name == t.own && listen.Contains(t.own, own) {
+			return append(all, n)
+		}
+	}
+	return all
+}
+
+// withoutUserinfo returns what follows a URI's userinfo in its authority.
+func withoutUserinfo(authority string) string {
+	return authority[strings.LastIndexByte(authority, '@')+1:]
+}
