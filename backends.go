@@ -34,7 +34,7 @@ type activeBackend struct {
 	limits  config.Limits
 	taskIDs *taskIDs
 	tasks   *runningTasks
-	client  *client.Client     // nil for a backend in this process
+	client  *client.Client // nil for a backend in this process
 
 	// hasNames is whether clients know some URIs of the backend by others than its own: see
 	// package extension. It is set by the catalogs, and shared with the same backend after a

@@ -109,7 +109,8 @@ type ExplainedBackend struct {
 // ExplainedRoute is the backend of a URI that no offered item has.
 type ExplainedRoute struct {
 	Backend  string `json:"backend"`
-	Template string `json:"template,omitempty"` // that matches, or "" for the only backend with resources
+	Template string `json:"template,omitempty"` // that matches, or "" without one
+	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -163,8 +164,10 @@ func (x *explainer) explain() *Explanation {
 	}
 	x.ofUsers(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
-	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
-		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
+	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
+		if from, ok := x.seen.catalog.Route(x.name); ok {
+			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
+		}
 		e.Offered = true
 	}
 	if len(e.Items) == 0 && !e.Offered {
@@ -339,6 +342,8 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	if isNamed(d.Kind) {
 		how, at := x.naming(d.Backend, d.Own)
 		it.step(at, "%s", how)
+	} else if d.Name != d.Own {
+		it.step(config.Place{}, "its server's own URI is %s", d.Own)
 	}
 	switch d.Verdict {
 	case catalog.Conflict:

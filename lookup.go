@@ -100,21 +100,31 @@ func (l lookup) isUnknownIn(o *backend.Offer) bool {
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
-// decide this for names; nothing decides it for URIs.
+// decide this for names; nothing decides it for URIs in general.
 func (l lookup) mayBeAt(b *activeBackend) bool {
 	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
 	return !byName || b.mayOffer(l.name)
 }
 
-// mayBeSeenAt is mayBeAt for the client of a view.
+// mayBeSeenAt is mayBeAt for the client of a view. A URI with the label of a backend that the client
+// may see is of that backend.
 func (l lookup) mayBeSeenAt(v *view, b *activeBackend) bool {
 	if !l.mayBeAt(b) {
 		return false
 	}
-	if l.kind == catalog.Resources {
-		return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
+	if l.kind != catalog.Resources {
+		return v.maySee(b, l.kind)
 	}
-	return v.maySee(b, l.kind)
+	if owner, ok := v.catalog.Owner(l.name); ok && owner.BackendName != b.Name() {
+		if of, ok := v.backendOf(owner); ok && v.maySeeResources(of) {
+			return false
+		}
+	}
+	return v.maySeeResources(b)
+}
+
+func (v *view) maySeeResources(b *activeBackend) bool {
+	return v.maySee(b, catalog.Resources) || v.maySee(b, catalog.Templates)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a

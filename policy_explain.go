@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -84,6 +83,13 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 	s := v.policy.Subject(q.Identity, q.Client)
 	class := s.Class()
 	var all []PolicyExplanation
+	name, isResource := q.Name, false
+	var resource *catalog.Entry
+	if strings.Contains(name, ":") {
+		if resource, isResource = v.catalog.Resource(name); isResource {
+			name = resource.Name
+		}
+	}
 	explain := func(e *catalog.Entry, item *policy.Item, uri string) {
 		var call *policy.Call
 		kind := policyKind(e.Kind)
@@ -95,8 +101,8 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		verdict := v.policy.List(s, item)
 		values, d := v.policy.Explain(s, item, call)
-		if plain := glob.PlainURI(uri); plain != uri && call != nil && d.Effect.IsAllowed() {
-			call.URI = plain
+		if uri != "" && resource.Plain() != uri && call != nil && d.Effect.IsAllowed() {
+			call.URI = resource.Plain()
 			others, other := v.policy.Explain(s, item, call)
 			if d = d.And(other); d.Rule == other.Rule {
 				values = others
@@ -113,14 +119,17 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 	}
 	for _, k := range []catalog.Kind{catalog.Tools, catalog.Prompts, catalog.Resources, catalog.Templates} {
 		for e := range v.catalog.Entries(k) {
-			if e.Name == q.Name {
+			if e.Name == name {
 				explain(e, v.items.of(e), "")
 			}
 		}
 	}
-	if len(all) == 0 {
-		if e, ok := v.catalog.Route(q.Name); ok && e.JSON() != nil && strings.Contains(q.Name, ":") {
-			explain(e, v.items.of(e), q.Name)
+	if len(all) == 0 && isResource {
+		switch from, ok := v.catalog.Route(name); {
+		case ok && from.JSON() != nil:
+			explain(from, v.items.of(from), name)
+		case ok && resource.Name != resource.Own:
+			explain(resource, policy.NewItem(policy.Resource, resource.BackendName, name, resource.Own, nil), name)
 		}
 	}
 	return all

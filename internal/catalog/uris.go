@@ -15,9 +15,10 @@ import (
 // profiles of a Catalog share it. Backends are given by their index in the input of Build.
 type uriIndex struct {
 	labels []string
-	of     map[string]*Entry   // by label, Entries without a name, of the backends with resources
-	own    map[string][]*Entry // by the backend's own URI, the items that have it
+	of     map[string]*Entry   // by label, an Entry without a name
+	reads  []bool              // of each backend, whether it is known to have resources
 	has    []bool              // of each backend, whether clients know some URIs of it by others
+	own    map[string][]*Entry // by the backend's own URI, the items that have it
 }
 
 func newURIIndex(c *Catalog) *uriIndex {
@@ -27,7 +28,8 @@ func newURIIndex(c *Catalog) *uriIndex {
 		label := in.Rules.Label(in.Name)
 		x.labels = append(x.labels, label)
 		x.has = append(x.has, label != "" && declaresNames(in.Capabilities))
-		if label != "" && in.State != Missing && Resources.declaredIn(in.Capabilities) {
+		x.reads = append(x.reads, in.State != Missing && Resources.declaredIn(in.Capabilities))
+		if label != "" {
 			x.of[label] = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
 		}
 	}
@@ -63,6 +65,16 @@ func declaresNames(capabilities []byte) bool {
 // Build, by others than its own.
 func (c *Catalog) HasNames(backend int) bool { return c.uris.has[backend] }
 
+// Owner returns an Entry without a name of the backend with the label that is in a URI.
+func (c *Catalog) Owner(uri string) (*Entry, bool) {
+	label, _, ok := extension.InnerURI(uri)
+	if !ok || c.uris == nil {
+		return nil, false
+	}
+	e, ok := c.uris.of[label]
+	return e, ok
+}
+
 // outer returns the URI under which clients know one of a backend.
 func (c *Catalog) outer(backend int, own string) string {
 	return extension.OuterURI(c.uris.labels[backend], own)
@@ -88,7 +100,7 @@ func (e *Entry) Plain() string {
 func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
 	bare, bareFrom, several := c.locateBare(uri)
 	if label, own, ok := extension.InnerURI(uri); ok {
-		if owner := c.uris.of[label]; owner != nil && c.hasBackend(owner.BackendName) {
+		if owner := c.uris.of[label]; owner != nil && c.uris.reads[owner.Backend] && c.hasBackend(owner.BackendName) {
 			if e, from := c.known(owner.Backend, own); e != nil {
 				return e, from, true
 			}

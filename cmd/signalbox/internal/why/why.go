@@ -296,6 +296,8 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 	switch {
 	case x.Route != nil && x.Route.Template != "":
 		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
+	case x.Route != nil && x.Route.ByName:
+		return fmt.Sprintf("offered. Server %s reads it; no list has it.", x.Route.Backend)
 	case x.Route != nil:
 		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
 	case x.Server != nil:
