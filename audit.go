@@ -27,11 +27,11 @@ import (
 // auditCall writes a call to the audit record: "Log tool usage for audit purposes"
 // (2026-07-28, server/tools). It retains no more of the request, which may be large, than
 // the record contains.
-func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why verdict) {
+func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call, why *servedBy) {
 	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req), Via: viaOf(req.Identity), Decision: why.decision, Rule: why.rule, Answer: why.answer, As: why.as}
 	c := audit.Call{
 		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
-		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
+		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended), Named: why.named,
 	}
 	c.Trace, _ = traceOf(req)
 	client := req.Client
@@ -55,7 +55,7 @@ func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outco
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
-	case concluded && (fault.Reason == codes.PolicyDenied || fault.Reason == codes.FilterRefused):
+	case concluded && (fault.Reason == codes.PolicyDenied || fault.Reason == codes.FilterRefused || fault.Reason == codes.AppName):
 		return audit.Refused, fault.Code, string(fault.Outcome)
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)

@@ -65,7 +65,7 @@ func TestAuditOfACallWithIdentity(t *testing.T) {
 		if id != nil {
 			req.Principal, req.Identity, why = id.Principal, id, verdict{decision: "allow", rule: "staff", as: "user"}
 		}
-		g.auditCall(t.Context(), req, &done, why)
+		g.auditCall(t.Context(), req, &done, &servedBy{verdict: why})
 	}
 	const rest = `"method":"tools/call","name":"jira__create","backend":"","outcome":"ok","durationMs":0}`
 	want := []string{

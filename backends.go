@@ -181,6 +181,7 @@ func (b *activeBackend) withConfig(srv *config.Backend, limits *config.Limits) *
 	// until it is excluded here.
 	own := b.srv
 	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
+	own.Apps = srv.Apps
 	own.EnvFile = srv.EnvFile // its content is in Env
 	if b.client == nil || b.limits != *limits || !reflect.DeepEqual(&own, srv) {
 		return nil

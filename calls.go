@@ -58,6 +58,7 @@ type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
 	isOuter bool           // its answer is that of a call of its own
+	named   string         // namedOwn, or "" for an item by its listed name
 
 	verdict
 }
@@ -144,7 +145,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c, started.verdict)
+		g.auditCall(ctx, req, &c, &started.servedBy)
 	}
 }
 

@@ -23,13 +23,13 @@ import (
 type perClientLists struct {
 	featuresUsed, sessionsUsed atomic.Int64
 
-	last atomic.Pointer[parsedFeatures]
+	last [8]atomic.Pointer[parsedFeatures] // by the length of the capabilities
 
 	mu         sync.Mutex
 	byFeatures map[backend.Features]*clientLists
 }
 
-// parsedFeatures caches the features of the capabilities that were parsed last.
+// parsedFeatures caches the features of capabilities that were parsed.
 type parsedFeatures struct {
 	capabilities string
 	features     backend.Features
@@ -38,11 +38,12 @@ type parsedFeatures struct {
 // featuresOf returns the features of capabilities. It caches the last, because clients
 // declare the same capabilities with each request.
 func (l *perClientLists) featuresOf(capabilities []byte) backend.Features {
-	if last := l.last.Load(); last != nil && last.capabilities == string(capabilities) {
+	slot := &l.last[len(capabilities)%len(l.last)]
+	if last := slot.Load(); last != nil && last.capabilities == string(capabilities) {
 		return last.features
 	}
 	p := backend.FeaturesOf(capabilities)
-	l.last.Store(&parsedFeatures{string(capabilities), p})
+	slot.Store(&parsedFeatures{string(capabilities), p})
 	return p
 }
 
@@ -60,7 +61,7 @@ func (g *Gateway) viewFor(of viewer) *view {
 // viewOf returns the view of clients with the capabilities of this one, for its user.
 func (g *Gateway) viewOf(of viewer) *view {
 	v := g.view.Load()
-	if g.perClient.featuresUsed.Load() != 0 {
+	if g.perClient.featuresUsed.Load() != 0 || v.hasApps && g.renders(of.Peer) {
 		if l := g.featureLists(of.Peer); l != nil {
 			v = l.view(v)
 		}
@@ -104,7 +105,8 @@ func (g *Gateway) featureListsReady(req *mcp.Request) bool {
 
 // featureLists returns the lists for clients with the capabilities of this one. It
 // returns nil for a client with all features, with which the shared lists are
-// fetched, and for a client that has not declared its capabilities.
+// fetched, and for a client that has not declared its capabilities. A client that renders
+// apps has lists of its own.
 func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 	if g.onlyClient != nil || client == nil || client.Capabilities == nil {
 		return nil
@@ -122,7 +124,9 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 			all.byFeatures = make(map[backend.Features]*clientLists)
 		}
 		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p}
-		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return g.featureListsOf(ctx, b, p) }
+		l.fetch = func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
+			return g.featureListsOf(ctx, b, p)
+		}
 		all.byFeatures[p] = l
 	}
 	return l
@@ -133,14 +137,17 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 // offers them to these. A backend with a session shared by all clients offers the same
 // to all.
 func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
-	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || l.hasTried(b) {
+	v := g.view.Load()
+	p := v.featuresAt(b, l.features)
+	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
 		return false
 	}
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for p, other := range all.byFeatures {
-		if other != l && p.Within(l.features) && other.isSame(b) {
+	for q, other := range all.byFeatures {
+		q = v.featuresAt(b, q)
+		if other != l && q.Within(p) && q.Has(backend.RendersApps) == p.Has(backend.RendersApps) && other.isSame(b) {
 			return false
 		}
 	}
@@ -169,7 +176,7 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 	of := viewerOf(req)
 	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal}
 	l.base = func() *view { return g.viewOf(of) }
-	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) {
+	l.fetch = func(ctx context.Context, b *activeBackend, _ backend.Features) (backend.Lists, error) {
 		return g.userLists.tracker(b, of).ListsFor(ctx, b.inScope(of))
 	}
 	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return l }); ok && !req.Scope.OnEnd(l.close) {
@@ -229,9 +236,9 @@ type clientLists struct {
 	g *Gateway
 
 	// base returns the base view. fetch fetches the lists of a backend on behalf of the
-	// client.
+	// client, or for clients with the features.
 	base  func() *view
-	fetch func(ctx context.Context, b *activeBackend) (backend.Lists, error)
+	fetch func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error)
 
 	features  backend.Features // of the clients; not set for a session
 	principal string           // of a session
@@ -251,6 +258,9 @@ type backendLists struct {
 	same  bool           // the fetched lists equal the base
 	lists *backend.Lists // nil if they equal the base
 	base  backend.Lists  // the base lists at the time of the fetch
+	noted notices        // those of the base lists at that time
+
+	features backend.Features // that the current or the last fetch is for
 
 	dirty bool          // they may have changed since the current fetch began
 	began time.Time     // when the last fetch began
@@ -318,9 +328,11 @@ func (l *clientLists) untilFetch(own *backendLists) time.Duration {
 func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool) {
 	ctx, cancel := withTimeout(l.g.ctx, l.g.view.Load().cfg.Limits.Handshake)
 	defer cancel()
-	l.clearDirty(own)
-	since := l.base().listsOf(b)
-	lists, err := l.fetch(ctx, b)
+	base := l.base()
+	p := base.featuresAt(b, l.features)
+	l.clearDirty(own, p)
+	since := base.offerOf(b)
+	lists, err := l.fetch(ctx, b, p)
 	if err != nil {
 		l.g.log.Debug("could not fetch the lists for a client", slog.String("backend", b.Name()), slog.Any("err", err))
 	}
@@ -328,7 +340,7 @@ func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool
 	defer l.mu.Unlock()
 	own.tried = true
 	if err == nil && !l.closed {
-		own.base = since
+		own.base, own.noted = since.Lists, since.Notices
 		l.setLocked(own, &lists)
 		own.same = own.lists == nil
 	}
@@ -340,10 +352,10 @@ func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool
 }
 
 // clearDirty is called before the fetch, so that a change during it causes another.
-func (l *clientLists) clearDirty(own *backendLists) {
+func (l *clientLists) clearDirty(own *backendLists, p backend.Features) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own.dirty, own.began = false, time.Now()
+	own.dirty, own.began, own.features = false, time.Now(), p
 }
 
 func (l *clientLists) doneLocked(own *backendLists) {
@@ -407,11 +419,12 @@ func (l *clientLists) view(v *view) *view {
 	offers, differs := slices.Clone(v.offered), false
 	for i, b := range v.backends {
 		own := l.own[b.Backend]
-		if own == nil || own.lists == nil || offers[i].Refused {
+		if own == nil || own.lists == nil && !own.isRendered() || offers[i].Refused {
 			continue
 		}
-		if !own.base.Equal(&offers[i].Lists) {
-			own.base = offers[i].Lists
+		// Lists that are the same for clients that render apps may become others.
+		if !own.base.Equal(&offers[i].Lists) || own.isRendered() && own.noted != offers[i].Notices {
+			own.base, own.noted = offers[i].Lists, offers[i].Notices
 			l.setLocked(own, own.lists)
 			l.refreshLocked(b)
 		}
@@ -423,9 +436,11 @@ func (l *clientLists) view(v *view) *view {
 		}
 	}
 	l.builtOn, l.built = v, v
-	if differs {
+	rendered := v.rendered || l.features.Has(backend.RendersApps)
+	if differs || rendered != v.rendered {
 		next := *v
-		next.offered, next.catalog = offers, v.build(offers)
+		next.rendered = rendered
+		next.offered, next.catalog = offers, next.build(offers)
 		l.g.derive(&next, v)
 		l.built = &next
 	}
@@ -460,13 +475,17 @@ func (l *clientLists) awaitFetches(ctx context.Context, patience time.Duration, 
 	}
 }
 
-// hasTried reports whether the lists of a backend were fetched, or are being fetched.
-func (l *clientLists) hasTried(b *activeBackend) bool {
+// hasTried reports whether the lists of a backend were fetched for the features, or are being
+// fetched.
+func (l *clientLists) hasTried(b *activeBackend, p backend.Features) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.own[b.Backend]
-	return own != nil && (own.tried || own.busy != nil)
+	return own != nil && (own.tried && own.features == p || own.busy != nil)
 }
+
+// isRendered reports whether the lists are those for clients that render apps.
+func (l *backendLists) isRendered() bool { return l.tried && l.features.Has(backend.RendersApps) }
 
 // isSame reports whether the lists of a backend are known to equal the base.
 func (l *clientLists) isSame(b *activeBackend) bool {

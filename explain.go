@@ -287,6 +287,8 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	case catalog.Held:
 		it.step(x.places.Setting("", "pins"), "%s", d.Problem)
 		it.Code = d.Pin.Code
+	case catalog.AppOnly, catalog.AppsOff:
+		x.appsAlone(&it, d)
 	default:
 		x.admitted(&it, d)
 		if d.Pin.Problem != "" {
@@ -356,6 +358,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.withheld(it, d)
 	default:
 		x.offered(it, d)
+		x.ofApp(it, d)
 		x.filters(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
@@ -483,6 +486,9 @@ func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 	all.mu.Unlock()
 	var lacking [][]string
 	for _, p := range slices.Sorted(maps.Keys(features)) {
+		if p.Has(backend.RendersApps) {
+			continue // with other items, and not fewer
+		}
 		listed := func(e *catalog.Entry) bool { return e.Name == d.Name && e.BackendName == d.BackendName }
 		if entries := slices.Collect(features[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
 			lacking = append(lacking, p.Lacks())

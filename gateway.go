@@ -146,7 +146,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.server = server.New(g, g.serverConfig(effective))
-	g.view.Store(&view{cfg: effective, pins: newPinsInUse(effective), replaced: make(chan struct{})})
+	g.view.Store(&view{cfg: effective, pins: newPinsInUse(effective), ownNames: new(ownNames), replaced: make(chan struct{})})
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ func (c viewer) owner() string {
 // nil.
 func (g *Gateway) derive(v, before *view) {
 	v.filters = compileFilters(v.cfg, before)
+	v.hasApps = v.hasAnyApp()
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
@@ -74,7 +75,7 @@ func (g *Gateway) derive(v, before *view) {
 
 // profileView returns the part of a view that a profile selects.
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
-	part := &view{cfg: v.cfg, filters: v.filters, pins: v.pins, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
+	part := &view{cfg: v.cfg, rendered: v.rendered, hasApps: v.hasApps, ownNames: v.ownNames, filters: v.filters, pins: v.pins, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
 			part.backends, part.offered = append(part.backends, b), append(part.offered, v.offered[i])

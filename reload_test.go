@@ -204,7 +204,7 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 
 // followed returns the keys that a reload applies, or that are not read again.
 func followed() []string {
-	return []string{"$schema", "mcpServers", "profiles", "reload", "allowUnauthenticated", "instructions", "conflict", "metrics", "audit", "policy", "quotas", "operators", "pins", "filters", "search"}
+	return []string{"$schema", "mcpServers", "profiles", "reload", "allowUnauthenticated", "instructions", "conflict", "metrics", "audit", "policy", "quotas", "operators", "pins", "filters", "search", "apps"}
 }
 
 // differ sets a value different from its zero: in a struct, the first field that can

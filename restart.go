@@ -98,7 +98,7 @@ func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error)
 	fresh := g.start(b.srv, b.limits, previous{offer: b.Offer(), reason: "it is being restarted", stopped: stop})
 	for {
 		next := &view{
-			cfg: old.cfg, pins: old.pins, policy: old.policy, backends: slices.Clone(old.backends), catalog: old.catalog,
+			cfg: old.cfg, pins: old.pins, policy: old.policy, rendered: old.rendered, ownNames: old.ownNames, backends: slices.Clone(old.backends), catalog: old.catalog,
 			announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{}),
 		}
 		next.backends[i] = fresh

@@ -89,6 +89,21 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
 		f.entry = nil // calls of clients alone
 	}
+	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
+		f.entry = nil // likewise
+	}
+	if f.entry == nil && kind == catalog.Tools && req.Outer == nil && g.renders(req.Client) {
+		found, ok, err := g.findOwn(ctx, req, name)
+		switch {
+		case err != nil:
+			return by, nil, err
+		case ok && found.entry.Name != name:
+			by.named = namedOwn
+			req, name = renamedTo(req, found.entry), found.entry.Name
+			by.name = name
+		}
+		f = found
+	}
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
 		return by, nil, unknownResource(name)

@@ -102,6 +102,9 @@ type BackendStatus struct {
 	// LastStart is where the time of the latest start of a process went.
 	LastStart *ProcessStart `json:"lastStart,omitempty"`
 
+	// AppTools are the names by which apps call its tools, if it has an app: its own ones.
+	AppTools []string `json:"appTools,omitempty"`
+
 	// OAuth is how access tokens for it are obtained, or nil.
 	OAuth *OAuthStatus `json:"oauth,omitempty"`
 
@@ -164,6 +167,7 @@ func (g *Gateway) Status() Status {
 		state := b.status()
 		state.Offered = offered[state.Name]
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
+		state.AppTools = v.catalog.AppNames(state.Name)
 		s.Backends = append(s.Backends, state)
 	}
 	processes := v.processes() // takes longer, so that the rest is of one moment

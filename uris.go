@@ -28,7 +28,7 @@ func (c *taskIDCaller) label() string {
 	return c.backend.label()
 }
 
-// readsName reports whether a request to the backend reads a resource whose URI is a name. Its
+// readsName reports whether a request to the backend reads a resource by a URI that is a name. The
 // result is read as a whole.
 func (b *activeBackend) readsName(req *mcp.Request) bool {
 	if req.Method != "resources/read" || !b.hasNames.Load() {

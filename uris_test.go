@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
-// newAppServer returns a server with an app. All of them have the same names and URIs.
-func newAppServer(name string) *mux.Mux {
+// newPageServer returns a server with an app. All of them have the same names and URIs.
+func newPageServer(name string) *mux.Mux {
 	read := func(_ context.Context, call *mux.Call) ([]mux.Contents, error) {
 		uri, _ := call.Request.Params.Text(mcp.FieldURI)
 		text := uri + " of " + name
@@ -59,20 +59,20 @@ func newAppServer(name string) *mux.Mux {
 	return m
 }
 
-// appSite is a gateway in front of the servers a and b, which are equal, and c, whose prefix is empty.
-type appSite struct {
+// pageSite is a gateway in front of the servers a and b, which are equal but for one resource.
+type pageSite struct {
 	*gatewaytest.Gateway
 
 	servers map[string]*mux.Mux
 }
 
-func withAppSite(t *testing.T, era string, change func(*config.Config), f func(*appSite)) {
+func withPageSite(t *testing.T, era string, change func(*config.Config), f func(*pageSite)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &appSite{servers: make(map[string]*mux.Mux)}
+		s := &pageSite{servers: make(map[string]*mux.Mux)}
 		backends := make(gatewaytest.Backends)
 		for _, name := range []string{"a", "b"} {
-			s.servers[name] = newAppServer(name)
+			s.servers[name] = newPageServer(name)
 			edge := server.New(s.servers[name], server.Config{AllowedHosts: []string{"*"}})
 			t.Cleanup(func() {
 				edge.Close()
@@ -94,16 +94,16 @@ func withAppSite(t *testing.T, era string, change func(*config.Config), f func(*
 }
 
 // peers returns a client of each era of a profile.
-func (s *appSite) peers(profile string) map[string]peer {
+func (s *pageSite) peers(profile string) map[string]peer {
 	at := s.At(profile)
 	return map[string]peer{"modern": {at, nil}, "session": {at, at.Legacy()}}
 }
 
-// eachAppPeer calls f for each pair of eras, which what names.
-func eachAppPeer(t *testing.T, change func(*config.Config), f func(what string, s *appSite, c peer)) {
+// eachPagePeer calls f for each pair of eras, which what names.
+func eachPagePeer(t *testing.T, change func(*config.Config), f func(what string, s *pageSite, c peer)) {
 	t.Helper()
 	for _, behind := range []string{"legacy", "modern"} {
-		withAppSite(t, behind, change, func(s *appSite) {
+		withPageSite(t, behind, change, func(s *pageSite) {
 			for era, c := range s.peers("") {
 				f(era+" to "+behind, s, c)
 			}
@@ -113,7 +113,7 @@ func eachAppPeer(t *testing.T, change func(*config.Config), f func(what string, 
 
 var mirroredName = regexp.MustCompile(`^"(?:uri|name)":"([^"]*)"`)
 
-// send returns the body of the answer to a request, whose first parameter is its name or URI.
+// send returns the body of the answer to a request. Its name or URI is the first of the parameters.
 func (p peer) send(method, params string, headers ...gatewaytest.Header) string {
 	p.T.Helper()
 	if p.sess != nil {
@@ -139,7 +139,7 @@ func wantIn(t *testing.T, what, body string, texts ...string) {
 
 // Two servers with equal URIs are both listed and read, each by its own (row 2, C9).
 func TestURIsOfTwoServers(t *testing.T) {
-	eachAppPeer(t, nil, func(what string, s *appSite, c peer) {
+	eachPagePeer(t, nil, func(what string, s *pageSite, c peer) {
 		for method, texts := range map[string][]string{
 			"resources/list": {
 				`"uri":"ui://a/page"`, `"uri":"ui://b/page"`, `"uri":"ui://a/page/big"`, `"uri":"ui://b/only-b"`, `"uri":"file:///shared"`, `!"ui://page`,
@@ -187,7 +187,7 @@ func TestURIsOfTwoServers(t *testing.T) {
 // The result of a task has the URIs of the result of a call.
 func TestURIsInResultsOfTasks(t *testing.T) {
 	for _, behind := range []string{"legacy", "modern"} {
-		withAppSite(t, behind, nil, func(s *appSite) {
+		withPageSite(t, behind, nil, func(s *pageSite) {
 			want := []string{`"uri":"ui://b/page"`, `"resourceUri":"ui://b/page"`, `!"uri":"ui://page"`}
 			sess := s.peers("")["session"]
 			begun := sess.send("tools/call", `"name":"b__later","task":{}`)
@@ -221,7 +221,7 @@ func taskIDIn(t *testing.T, body string) string {
 // Updates have the URI by which the client has subscribed, and come from its server alone.
 func TestUpdatesOfURIs(t *testing.T) {
 	for _, behind := range []string{"legacy", "modern"} {
-		withAppSite(t, behind, nil, func(s *appSite) {
+		withPageSite(t, behind, nil, func(s *pageSite) {
 			uris := []string{"ui://b/page", "ui://a/at/Bern", "ui://only-a", "ui://page"} // the last one is of two
 			sess := s.peers("")["session"]
 			for _, uri := range uris {
@@ -264,7 +264,7 @@ func TestUpdatesOfURIs(t *testing.T) {
 // A profile has the URIs of its servers, and knows nothing of others.
 func TestURIsInProfiles(t *testing.T) {
 	for _, behind := range []string{"legacy", "modern"} {
-		withAppSite(t, behind, nil, func(s *appSite) {
+		withPageSite(t, behind, nil, func(s *pageSite) {
 			for era, c := range s.peers("of-b") {
 				what := era + " to " + behind
 				wantIn(s.T, what, c.send("resources/list", ""), `"ui://b/page"`, `!"ui://a/page"`)
@@ -290,7 +290,7 @@ func TestPolicyOfURIs(t *testing.T) {
 		}}
 	}
 	for _, behind := range []string{"legacy", "modern"} {
-		withAppSite(t, behind, change, func(s *appSite) {
+		withPageSite(t, behind, change, func(s *pageSite) {
 			ann, bob := gatewaytest.WithToken("ann"), gatewaytest.WithToken("bob")
 			for _, sender := range []struct {
 				name  string

@@ -504,6 +504,7 @@ func (u *listUser) startLocked(one *userList, held grant.Held, last *backend.Off
 		Info:       g.info,
 		Principal:  u.principal,
 		Lacking:    backend.AllFeatures &^ u.features,
+		Beyond:     u.features &^ backend.AllFeatures,
 		Identity:   func() *mcp.Identity { return b.access.(userAccess).identity(u.principal) }, //nolint:forcetypeassert // as in check
 		ByAccess:   true,
 		Snapshots:  &b.users.snapshots,

@@ -27,6 +27,10 @@ type view struct {
 	catalog  *catalog.Catalog
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
+	rendered bool      // it is for clients that render apps
+	hasApps  bool      // a backend has an app, so that those have another view; set by derive
+	ownNames *ownNames // of the configuration
+
 	filters *bound.Filters // nil without filters; set by derive
 
 	pins    *pinsInUse
@@ -174,15 +178,18 @@ func (v version) diff(next version) (changed listen.Lists) {
 	return changed
 }
 
-// listsOf returns what a backend offers in this view.
-func (v *view) listsOf(b *activeBackend) backend.Lists {
+// offerOf returns the offer of a backend in this view, or an empty one.
+func (v *view) offerOf(b *activeBackend) *backend.Offer {
 	for i, own := range v.backends {
 		if own.Backend == b.Backend {
-			return v.offered[i].Lists
+			return v.offered[i]
 		}
 	}
-	return backend.Lists{}
+	return new(backend.Offer)
 }
+
+// listsOf returns what a backend offers in this view.
+func (v *view) listsOf(b *activeBackend) backend.Lists { return v.offerOf(b).Lists }
 
 // build builds the catalog from offers. The result depends on the configuration and the
 // offers alone, not on the order in which the backends answered.
@@ -201,6 +208,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
 		in := b.input(offers[i])
+		in.NoApps = v.cfg.HasNoApps(&b.srv)
 		if in.Unpinned = b.isOwn(offers[i]); !in.Unpinned {
 			in.Instructions = v.pins.instructions(in.Name, in.Instructions)
 		}
@@ -209,6 +217,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
 		Instructions: v.cfg.Instructions,
+		Apps:         v.appOptions(),
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
@@ -307,7 +316,8 @@ func (g *Gateway) keepCatalog() {
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
-	next := &view{cfg: old.cfg, pins: old.pins, policy: old.policy, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
+	next := &view{cfg: old.cfg, pins: old.pins, policy: old.policy, rendered: g.onlyClient.renders(), ownNames: old.ownNames, backends: old.backends, offered: offers, built: true, replaced: make(chan struct{})}
+	next.catalog = next.build(offers)
 	next.countNotices(old, offers)
 	g.derive(next, old)
 	// Not under a lock, because building the catalog takes long with thousands of

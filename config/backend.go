@@ -55,6 +55,10 @@ type Backend struct {
 	Include []string          `json:"include"`
 	Exclude []string          `json:"exclude"`
 
+	// Apps is whether the server has MCP Apps: false hides them, and true requests its lists for
+	// clients that render apps whatever its other lists show. Nil is as they show.
+	Apps *bool `json:"apps"`
+
 	// Timeout bounds a call in total; zero means Limits.CallMax.
 	Timeout time.Duration `json:"timeout"`
 	// Share declares that the server keeps no state per client.

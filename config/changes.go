@@ -71,6 +71,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
 		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
 		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
+		{"apps", reflect.DeepEqual(c.Apps, next.Apps)},
 		{"search", c.Search == next.Search},
 		{operatorsKey, c.Operators == next.Operators},
 		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
@@ -121,7 +122,7 @@ func (s Backend) launch() Backend {
 	s.Name, s.Disabled = "", false
 	s.EnvFile = ""  // its content is in Env
 	s.Secrets = nil // they are in the other fields
-	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
+	s.Prefix, s.Rename, s.Include, s.Exclude, s.Apps = nil, nil, nil, nil, nil
 	s.Timeout, s.Idle, s.Memory, s.Share, s.Era = 0, 0, 0, false, ""
 	s.Type = s.Transport()
 	return s

@@ -28,7 +28,7 @@ func parsed(t *testing.T, text string) *Config {
 func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
-		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "launch": `"direct"`, "era": `"legacy"`,
+		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "apps": `false`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "launch": `"direct"`, "era": `"legacy"`,
 		"oauth": `{}`, "headersHelper": `{"command": ["y"]}`,
 	}
 	file := filepath.Join(t.TempDir(), "empty.env")

@@ -71,6 +71,8 @@ type Config struct {
 
 	// Pins is what becomes of definitions that were not approved.
 	Pins Pins `json:"pins"`
+	// Apps is what becomes of MCP Apps.
+	Apps Apps `json:"apps"`
 	// Search is when ViewAuto lists all tools.
 	Search Search `json:"search"`
 	// Limits bounds the resources that clients and backends can use.

@@ -47,6 +47,8 @@ func (f form) schema() *jsonschema.Schema {
 			s.Enum = append(s.Enum, word)
 		}
 		return s
+	case f.want == wantAppsForm:
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "boolean"}, objectSchema(f.keys, f.others)}}
 	case f.keys != nil:
 		return objectSchema(f.keys, f.others)
 	case f.isList():

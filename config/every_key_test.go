@@ -36,6 +36,7 @@ func rightValues() map[string][]string {
 		"a mapping of names to servers":     {`{}`},
 		"a mapping of names to profiles":    {`{}`},
 		"a mapping":                         {},
+		wantAppsForm:                        {`{}`, `false`, `true`},
 		"stdio, http, streamable-http, sse": {`"stdio"`},
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
 		"hide, first":                       {`"hide"`, `"first"`},
@@ -356,6 +357,8 @@ func wrongKinds() map[configfile.Kind]string {
 // takes reports whether the form of a key is written as a value of kind k.
 func takes(want string, k configfile.Kind) bool {
 	switch {
+	case want == wantAppsForm && k == configfile.Bool:
+		return true
 	case strings.HasPrefix(want, "a list"):
 		return k == configfile.List
 	case strings.HasPrefix(want, "a mapping"):

@@ -57,6 +57,7 @@ func configKeys() []key {
 
 		// Mappings, each with a table in the documents.
 		{"pins", object(pinKeys(), nil), "", "What becomes of tools, prompts and instructions that differ from those that were approved with `signalbox lock`."},
+		{"apps", appsForm(), "", "What becomes of apps (io.modelcontextprotocol/ui), the pages that servers have for their tools. Clients that render them are offered them; false hides them from all."},
 		{"search", object(searchKeys(), nil), "", "When profiles with \"view\": \"auto\" show find_tool and call_tool."},
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
@@ -218,6 +219,8 @@ func serverKeys() []key {
 		{"include", listOf(text()), "", "The only tools and prompts to offer, by the server's own names. An asterisk matches any characters."},
 		// It has precedence: what is excluded is excluded on purpose.
 		{"exclude", listOf(text()), "", "Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."},
+		// A pointer: neither is the default.
+		{"apps", boolean(), "", "Whether the server has apps: false hides them, and true requests its lists for clients that render apps although the other lists show none. The default is what its lists show."},
 		// For a single slow server: a higher limit for all would hide that others hang.
 		{"timeout", duration(), "", "How long a call to the server may take in total, instead of \"limits.callMax\"."},
 		// A server does not declare whether it keeps state for a session, and a wrong guess

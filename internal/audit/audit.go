@@ -53,6 +53,7 @@ type Call struct {
 	Client   string  `json:"client"`             // the name in its client info
 	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
 	Name     string  `json:"name"`               // as clients know the item, or its URI
+	Named    string  `json:"named,omitempty"`    // own: the client has named it as its backend does
 	Backend  string  `json:"backend"`            // "" if none was asked
 	Outcome  Outcome `json:"outcome"`            // as reported to the client
 	Code     int64   `json:"code,omitzero"`      // of the error

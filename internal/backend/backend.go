@@ -43,10 +43,11 @@ type Config struct {
 	// own session. It is called once.
 	Sole func(ctx context.Context) (Client, bool)
 
-	// Principal is that of the requests for the lists, and Lacking are the features that the
-	// clients lack which the lists are for. Neither is used with Sole.
-	Principal string
-	Lacking   Features
+	// Principal is that of the requests for the lists. Lacking are the features that the
+	// clients lack which the lists are for, and Beyond those that they have beyond
+	// AllFeatures. None is used with Sole.
+	Principal       string
+	Lacking, Beyond Features
 
 	// Identity, if not nil, returns the identity that the lists are requested with. It may be
 	// called at any time.
@@ -182,7 +183,7 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.features = AllFeatures &^ cfg.Lacking
+	b.features = AllFeatures&^cfg.Lacking | cfg.Beyond
 	if cfg.Rest != nil {
 		b.use = newUse(cfg.Rest)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -183,15 +184,20 @@ const (
 	hasURLElicitation
 	hasSampling
 	hasRoots
+
+	// RendersApps is MCP Apps (io.modelcontextprotocol/ui). Unlike the others it lets a server
+	// offer something else, so it is not in AllFeatures.
+	RendersApps
 )
 
-// AllFeatures has every feature. Its lists are those of Offer.
+// AllFeatures has every feature but RendersApps. Its lists are those of Offer.
 const AllFeatures = hasElicitation | hasURLElicitation | hasSampling | hasRoots
 
 // FeaturesOf returns the features of a client that has declared these capabilities.
 // Invalid capabilities declare nothing.
 func FeaturesOf(capabilities []byte) Features {
 	var c struct {
+		Extensions  map[string]jsontext.Value  `json:"extensions"`
 		Elicitation *map[string]jsontext.Value `json:"elicitation"`
 		Sampling    *map[string]jsontext.Value `json:"sampling"`
 		Roots       *map[string]jsontext.Value `json:"roots"`
@@ -211,6 +217,9 @@ func FeaturesOf(capabilities []byte) Features {
 	}
 	if c.Roots != nil {
 		p |= hasRoots
+	}
+	if ui := c.Extensions[extension.UI]; len(ui) > 0 && ui[0] == '{' {
+		p |= RendersApps
 	}
 	return p
 }
@@ -234,6 +243,9 @@ func (p Features) capabilities() []byte {
 	if p&hasRoots != 0 {
 		members = append(members, `"roots":{"listChanged":true}`)
 	}
+	if p&RendersApps != 0 {
+		members = append(members, `"extensions":{"`+extension.UI+`":`+extension.UICapability+`}`)
+	}
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
@@ -244,7 +256,10 @@ func (b *Backend) clientOf(p Features) Client {
 	return Client{Peer: peer, Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
 
-// Lacks returns the names of the features that p does not have.
+// Has reports whether p has every feature of q.
+func (p Features) Has(q Features) bool { return q.Within(p) }
+
+// Lacks returns the names of the features of AllFeatures that p does not have.
 func (p Features) Lacks() []string {
 	names := []string{"elicitation", "URL elicitation", "sampling", "roots"}
 	lacking := names[:0:0]

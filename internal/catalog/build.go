@@ -30,7 +30,9 @@ type Catalog struct {
 	toolBytes    map[string]int        // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
-	found        *found // of a profile with a Finder, or nil
+	found        *found          // of a profile with a Finder, or nil
+	apps         map[string]bool // the names of the backends that have an app
+	appNames     map[string][]string
 }
 
 // Build makes a Catalog from the lists of the backends, in the order of the
@@ -43,7 +45,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
-		capabilities: mergeCapabilities(backends),
+		capabilities: mergeCapabilities(backends, opt),
 		instructions: mergeInstructions(backends, opt.Instructions),
 		skills:       mergeSkills(backends),
 	}
@@ -64,9 +66,12 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkFinders(c)
 	b.checkPatterns(c)
 	b.checkToolNames(c.sections[Tools].entries)
+	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.uris = newURIIndex(c)
+	c.locator.noApps = backendsWithoutApps(backends)
+	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
@@ -101,7 +106,13 @@ type builder struct {
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
 	pins   map[*Entry]Pin  // those of offered items that have a Problem
-	see    func(*Decision) // nil, or called with the final decision about each item
+	apps   map[string]bool // the names of the backends that have an app
+
+	// appNames are the own names of the tools that apps may call, by the name of the backend, which
+	// has an app.
+	appNames map[string][]string
+
+	see func(*Decision) // nil, or called with the final decision about each item
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
@@ -117,7 +128,10 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	}
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
-	var kept []*Entry
+	var kept, forApps []*Entry
+	if k == Tools {
+		b.declaresApp(backend)
+	}
 	for d := range b.judge(k, backend) {
 		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
 			b.own[backend] = append(b.own[backend], d.Own)
@@ -134,11 +148,18 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			kept = append(kept, d.entry)
 			continue
 		}
+		if d.Verdict == AppOnly {
+			forApps = append(forApps, d.entry)
+		}
 		b.leaveOut(d, len(kept))
 		// The items after it are beyond the limit, too.
 		if d.Verdict == BeyondLimit && b.see == nil {
 			break
 		}
+	}
+	if k == Tools {
+		b.noteAppNames(backend, kept, forApps)
+		b.showApps(backend, kept)
 	}
 	return kept
 }
@@ -160,7 +181,7 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.report.item("", d.BackendName, d.Kind, place(d.Place), "left out: "+d.Problem)
 	case Repeated:
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: the backend lists it twice; the first one counts")
-	case Excluded, NotIncluded:
+	case Excluded, NotIncluded, AppOnly, AppsOff:
 		b.hide(d.Kind, d.Name)
 	case Held:
 		b.hide(d.Kind, d.Name)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
 // Capabilities returns the capabilities object of the gateway: the capabilities that
@@ -26,7 +24,7 @@ func (c *Catalog) Instructions() string { return c.instructions }
 // mergeCapabilities includes only capabilities that the gateway implements itself.
 // Others, such as experimental ones, are not passed on, because the gateway would
 // depend on a backend for them.
-func mergeCapabilities(backends []Backend) []byte {
+func mergeCapabilities(backends []Backend, opt Options) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
 		{"completions", `{}`},
@@ -42,24 +40,13 @@ func mergeCapabilities(backends []Backend) []byte {
 		}
 	}
 	tasks := offersTasks(backends)
-	if extensions := mergeExtensions(backends, tasks); len(extensions) > 0 {
-		parts = append(parts, `"extensions":{`+strings.Join(extensions, ",")+"}")
+	if all := extensionsCapability(tasks, opt.Apps.Declare, mergeSkills(backends)); all != "" {
+		parts = append(parts, all)
 	}
 	if tasks {
 		parts = append(parts, legacyTasks)
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
-}
-
-// mergeExtensions returns the members of the extensions object.
-func mergeExtensions(backends []Backend, tasks bool) (members []string) {
-	if tasks {
-		members = append(members, `"`+task.Extension+`":{}`)
-	}
-	if skills := mergeSkills(backends); skills.Lists {
-		members = append(members, skills.Setting())
-	}
-	return members
 }
 
 // mayOfferAny reports whether the backend may come to offer items of any kind.

@@ -44,7 +44,7 @@ func TestCapabilities(t *testing.T) {
 			`{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`},
 		{"skills without settings", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":true}}`)}, `{}`},
 		{"skills and tasks", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{}}}`)},
-			`{"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/skills":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`},
+			`{"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`},
 		{"skills of one that was never reached", []Backend{{Name: "m", Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/skills":{}}}`)}}, all},
 		{"tasks of one that was never reached", []Backend{{Name: "m", Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}}, all},
 	}

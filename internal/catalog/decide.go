@@ -3,7 +3,11 @@
 
 package catalog
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+)
 
 // Verdict is whether a listed item is offered, or the rule by which it is not.
 type Verdict uint8
@@ -21,6 +25,8 @@ const (
 	Taken               // another has its name or URI first
 	Withheld            // the filter of a view or profile
 	Held                // Options.Pin, before Invalid
+	AppOnly             // a tool for apps, where none is rendered; after Invalid
+	AppsOff             // a page of an app, and the apps of the backend are off; likewise
 )
 
 // A Decision is a Verdict about one listed item, with what led to it.
@@ -35,6 +41,9 @@ type Decision struct {
 
 	// Pattern is the index of the pattern that excludes the item, or that includes it, or -1.
 	Pattern int
+
+	// App is what a tool has about apps.
+	App extension.Tool
 
 	// Problem describes the error of an item that is Unnamed or Invalid, or why it is Held.
 	Problem string
@@ -118,8 +127,13 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 					d.Verdict, d.Problem = Held, pin.Problem
 				case problem != "":
 					d.Verdict = Invalid
+				default:
+					d.Verdict = b.judgeApps(k, backend, e)
 				}
 				d.Pin = pin
+			}
+			if e != nil {
+				d.App = e.App
 			}
 			// Also if the item is left out: a second item with the name is not offered in its
 			// place.
@@ -136,7 +150,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 
 // decisionOn returns the Decision about an item that the rules of its backend offer.
 func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
-	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, Pin: b.pins[e], entry: e}
+	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, App: e.App, Pin: b.pins[e], entry: e}
 	if e.Kind.named() {
 		_, d.Pattern = b.in[e.Backend].Rules.judge(e.Own)
 	}

@@ -107,8 +107,7 @@ func (c *Catalog) withFinder(f *Finder) {
 	tools := &c.sections[Tools]
 	var entries []*Entry
 	for _, e := range f.tools() {
-		own := *e
-		entries = append(entries, &own)
+		entries = append(entries, c.opt.Apps.showOwn(e))
 	}
 	for e := range tools.all() {
 		if !f.has(e.Name) {
@@ -117,16 +116,17 @@ func (c *Catalog) withFinder(f *Finder) {
 		}
 	}
 	*tools = newSection(Tools, entries, tools.fresh, c.opt)
-	c.found = newFound(f, *tools, c.shared)
+	c.found = newFound(f, *tools, c)
 }
 
-func newFound(f *Finder, tools section, lists *sharedLists) *found {
+func newFound(f *Finder, tools section, c *Catalog) *found {
+	lists, apps := c.shared, c.opt.Apps
 	part := func(has func(*Entry) bool) func() section {
 		return sync.OnceValue(func() section { return tools.narrow(has, tools.fresh, lists) })
 	}
 	return &found{
 		Finder: f,
-		short:  part(f.lists),
+		short:  part(func(e *Entry) bool { return f.lists(e) || apps.isForApps(e) }),
 		whole:  part(func(e *Entry) bool { return !e.IsOwn() }),
 		bytes: sync.OnceValue(func() (n int) {
 			for e := range tools.all() {
@@ -140,7 +140,7 @@ func newFound(f *Finder, tools section, lists *sharedLists) *found {
 			var entries []*Entry
 			var texts []search.Tool
 			for e := range tools.all() {
-				if !e.IsOwn() {
+				if !e.IsOwn() && e.App.ForModel() {
 					entries = append(entries, e)
 					texts = append(texts, e.searchText())
 				}
@@ -261,7 +261,7 @@ func withMeta(item []byte, name, value string) []byte {
 func (c *Catalog) Nearest(name string, limit int) []*Entry {
 	var names []string
 	for e := range c.Entries(Tools) {
-		if !e.IsOwn() {
+		if !e.IsOwn() && e.App.ForModel() {
 			names = append(names, e.Name)
 		}
 	}

@@ -32,6 +32,10 @@ type Backend struct {
 	// Unpinned reports that Options.Pin does not apply.
 	Unpinned bool
 
+	// NoApps is whether its apps are off: their pages are hidden, and its tools have nothing
+	// about them.
+	NoApps bool
+
 	Capabilities []byte // its capabilities object, or nil
 	Instructions string
 
@@ -67,6 +71,9 @@ type Options struct {
 	// Patterns are patterns of names and URIs, by their places in the configuration, to check
 	// for those that match nothing.
 	Patterns []PlacedPattern
+
+	// Apps is what becomes of apps.
+	Apps Apps
 
 	// Profiles are the profiles to check for rules that match nothing; see Catalog.Profile.
 	Profiles []Profile

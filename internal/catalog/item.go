@@ -36,6 +36,9 @@ type Entry struct {
 	// verify.
 	ReadOnly, Idempotent bool
 
+	// App is what a tool has about apps.
+	App extension.Tool
+
 	item []byte
 	uses []string // the URIs in a tool's _meta, or of a skill's files, if they are names, as the backend writes them
 }
@@ -68,6 +71,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	switch k {
 	case Tools:
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), label)
+		b.noteApp(backend, e)
 	case Skills:
 		reason = e.readSkill(label)
 	default:
@@ -157,7 +161,7 @@ func (e *Entry) readTool(maxSchema int, label string) (reason string) {
 		case "annotations":
 			e.readAnnotations(value)
 		case "_meta":
-			e.uses = extension.MetaURIs(value)
+			e.App, e.uses = extension.ReadTool(value), extension.MetaURIs(value)
 		}
 		reason = cmp.Or(reason, why)
 	}

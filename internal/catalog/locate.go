@@ -13,7 +13,8 @@ import (
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	sole     *Entry // the only backend with resources, or nil
+	sole     *Entry          // the only backend with resources, or nil
+	noApps   map[string]bool // the names of backends whose pages of apps are not offered
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that
@@ -164,8 +165,8 @@ func (c *Catalog) locate(uri string) (e, from *Entry) {
 	if from == nil {
 		return nil, nil
 	}
-	e = &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: c.outer(from.Backend, uri), Own: uri}
-	if e.Name != uri && c.isRemoved(e.Name) {
+	e = c.entry(from.Backend, uri)
+	if extension.IsName(uri) && c.withholds(e) {
 		return nil, nil
 	}
 	return e, from

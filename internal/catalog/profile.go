@@ -38,7 +38,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	v.capabilities = mergeCapabilities(backends)
+	v.capabilities = mergeCapabilities(backends, c.opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	v.skills = mergeSkills(backends)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its

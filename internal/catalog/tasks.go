@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
-// legacyTasks declares tasks in the form of 2025-11-25. The other form is the extension; each client
-// receives its own.
+// legacyTasks declares tasks in the form of 2025-11-25. It is the equivalent of the extension,
+// which is declared besides: each client receives its own form.
 const legacyTasks = `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
 
 // offersTasks reports whether tools of some backend can be called as tasks. A backend

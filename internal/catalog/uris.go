@@ -8,12 +8,12 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
-	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // uriIndex finds the backends of URIs that are names (see package extension). The views and the
 // profiles of a Catalog share it. Backends are given by their index in the input of Build.
 type uriIndex struct {
+	names  []string
 	labels []string
 	of     map[string]*Entry   // by label, an Entry without a name
 	reads  []bool              // of each backend, whether it is known to have resources
@@ -26,8 +26,8 @@ func newURIIndex(c *Catalog) *uriIndex {
 	for i := range c.backends {
 		in := &c.backends[i]
 		label := in.Rules.Label(in.Name)
-		x.labels = append(x.labels, label)
-		x.has = append(x.has, label != "" && declaresNames(in.Capabilities))
+		x.names, x.labels = append(x.names, in.Name), append(x.labels, label)
+		x.has = append(x.has, label != "" && (extension.Declares(in.Capabilities, extension.UI) || Skills.declaredIn(in.Capabilities)))
 		x.reads = append(x.reads, in.State != Missing && Resources.declaredIn(in.Capabilities))
 		if label != "" {
 			x.of[label] = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
@@ -49,16 +49,6 @@ func newURIIndex(c *Catalog) *uriIndex {
 		}
 	}
 	return x
-}
-
-// declaresNames reports whether a backend declares an extension with such URIs.
-func declaresNames(capabilities []byte) bool {
-	for name := range jsonscan.Members(member(capabilities, "extensions")) {
-		if name == "io.modelcontextprotocol/ui" || name == "io.modelcontextprotocol/skills" {
-			return true
-		}
-	}
-	return false
 }
 
 // HasNames reports whether clients know some URIs of a backend, by its index in the input of
@@ -108,7 +98,7 @@ func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
 			if bare != nil && bare.Backend == owner.Backend {
 				return bare, bareFrom, true
 			}
-			if e := c.unlistedEntry(owner, own); e != nil {
+			if e := c.unlistedEntry(owner.Backend, own); e != nil {
 				return e, owner, true
 			}
 		}
@@ -170,9 +160,8 @@ func (c *Catalog) listed(backend int, own string) (e, from *Entry) {
 			continue
 		}
 		if shown, ok := c.Find(item.Kind, item.Name); ok && shown.Backend == backend {
-			from = &Entry{Kind: Resources, Backend: backend, BackendName: item.BackendName}
-			if e = c.unlistedEntry(from, own); e != nil {
-				return e, from
+			if e = c.unlistedEntry(backend, own); e != nil {
+				return e, &Entry{Kind: Resources, Backend: backend, BackendName: item.BackendName}
 			}
 		}
 	}
@@ -181,36 +170,42 @@ func (c *Catalog) listed(backend int, own string) (e, from *Entry) {
 
 // byTemplate returns the entry for a URI for which the backend has a template.
 func (c *Catalog) byTemplate(backend int, own string) (e, from *Entry) {
-	outer := c.outer(backend, own)
-	from = c.match(c.isRemoved(outer), func(p *pattern) string {
+	e = c.entry(backend, own)
+	from = c.match(c.withholds(e), func(p *pattern) string {
 		switch {
 		case p.entry.Backend != backend:
 			return ""
 		case p.entry.Own == p.entry.Name:
 			return own
 		default:
-			return outer
+			return e.Name
 		}
 	})
 	if from == nil {
 		return nil, nil
 	}
-	return &Entry{Kind: Resources, Backend: backend, BackendName: from.BackendName, Name: outer, Own: own}, from
+	return e, from
 }
 
 // unlistedEntry returns the entry for a URI of a backend that no list has, or nil if the Catalog
 // does not have it.
-func (c *Catalog) unlistedEntry(owner *Entry, own string) *Entry {
-	e := &Entry{Kind: Resources, Backend: owner.Backend, BackendName: owner.BackendName, Name: c.outer(owner.Backend, own), Own: own}
-	if c.unlisted != nil && !c.unlisted(e) || c.isRemoved(e.Name) {
+func (c *Catalog) unlistedEntry(backend int, own string) *Entry {
+	e := c.entry(backend, own)
+	if c.unlisted != nil && !c.unlisted(e) || c.withholds(e) {
 		return nil
 	}
 	return e
 }
 
-// isRemoved reports whether a list of Build has had a resource that the Catalog does not have.
-func (c *Catalog) isRemoved(uri string) bool {
-	return c.sections[Resources].removes(uri) || c.hidden[Resources][uri]
+// entry returns an entry for a resource that is in no list.
+func (c *Catalog) entry(backend int, own string) *Entry {
+	return &Entry{Kind: Resources, Backend: backend, BackendName: c.uris.names[backend], Name: c.outer(backend, own), Own: own}
+}
+
+// withholds reports whether the Catalog does not have a resource that some list of Build has had, or
+// that is a page of an app where those are off.
+func (c *Catalog) withholds(e *Entry) bool {
+	return c.sections[Resources].removes(e.Name) || c.hidden[Resources][e.Name] || c.locator.noApps[e.BackendName] && extension.IsPage(e.Own)
 }
 
 // hasBackend reports whether a backend is in the profile of the Catalog.
@@ -236,7 +231,7 @@ func (c *Catalog) templateOf(own string) (*Entry, bool) {
 // hidesName reports whether Hides is true for a URI as some backend writes it.
 func (c *Catalog) hidesName(uri string) bool {
 	for backend := range c.uris.labels {
-		if outer := c.outer(backend, uri); outer != uri && c.isRemoved(outer) {
+		if outer := c.outer(backend, uri); outer != uri && (c.sections[Resources].removes(outer) || c.hidden[Resources][outer]) {
 			return true
 		}
 	}

@@ -87,7 +87,7 @@ func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness
 	v.toolBytes = nil
 	v.locator.sole = nil
 	if c.found != nil {
-		v.found = newFound(c.found.Finder, v.sections[Tools], c.shared)
+		v.found = newFound(c.found.Finder, v.sections[Tools], c)
 	}
 	return &v
 }

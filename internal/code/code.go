@@ -63,6 +63,11 @@ const (
 	SkillShared    = "SB_SKILL_SHARED"
 )
 
+// The codes of apps of servers.
+const (
+	AppName = "SB_APP_NAME"
+)
+
 // The codes of definitions that differ from the approved ones.
 const (
 	ItemFrozen     = "SB_ITEM_FROZEN"
@@ -267,6 +272,10 @@ func All() []Entry {
 			SkillShared, "Several servers serve a skill under one URI, and only that of the first is listed.",
 			"The URI has another scheme than `skill`, so that it is the same through the gateway; or the servers have `prefix: \"\"`.",
 			"Put the server that is to have it first in the file, or give the servers prefixes if the URIs begin with `skill:`.", false,
+		}, {
+			AppName, "An app has called a tool by a name that tools of several servers have.",
+			"The page of an app calls the tools of its server by their names there, without a prefix. Two servers at one endpoint have such a tool.",
+			"Give each of these servers a profile of its own.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

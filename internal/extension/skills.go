@@ -9,9 +9,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
-// Skills is the identifier of the extension by which a server offers skills (SEP-2640).
-const Skills = "io.modelcontextprotocol/skills"
-
 // SkillsOffer is what a server declares of the extension.
 type SkillsOffer struct {
 	Lists            bool // skills/list and skills/get
@@ -24,8 +21,8 @@ func SkillsOf(capabilities []byte) (offer SkillsOffer) {
 	if !bytes.Contains(capabilities, []byte("skills")) && !bytes.Contains(capabilities, []byte(`\u`)) {
 		return offer
 	}
-	settings := member(member(capabilities, "extensions"), Skills)
-	if len(settings) == 0 || settings[0] != '{' {
+	settings := member(member(capabilities, Member), Skills)
+	if !isObject(settings) {
 		return offer // SEP-2133: the settings are an object
 	}
 	return SkillsOffer{true, string(member(settings, "directoryRead")) == "true"}
@@ -41,7 +38,7 @@ func (o SkillsOffer) Setting() string {
 
 // SkillProblem returns why an entry of skills/list, an object, cannot be offered, or "".
 func SkillProblem(entry []byte) string {
-	if frontmatter := member(entry, "frontmatter"); len(frontmatter) == 0 || frontmatter[0] != '{' {
+	if frontmatter := member(entry, "frontmatter"); !isObject(frontmatter) {
 		return "it has no frontmatter"
 	}
 	// "dynamic" has no files, and an absent member is left to the host.
@@ -58,7 +55,7 @@ func SkillURI(object []byte) (string, bool) { return jsonscan.DecodeText(member(
 
 // SkillOf returns the entry in a result of skills/get, or why that is not valid.
 func SkillOf(result []byte) (entry []byte, problem string) {
-	if entry = member(result, "skill"); len(entry) == 0 || entry[0] != '{' {
+	if entry = member(result, "skill"); !isObject(entry) {
 		return nil, "it has no skill"
 	}
 	for _, object := range [][]byte{result, entry} {

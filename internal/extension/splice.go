@@ -5,14 +5,6 @@ package extension
 
 import "github.com/signalbox-mcp/signalbox/internal/jsonscan"
 
-// The members of a _meta that have the URI of an app: of a tool, or of a result.
-const (
-	metaUI          = "ui"
-	metaResourceURI = "resourceUri" // of metaUI
-	metaUIFlat      = "ui/resourceUri"
-	metaTemplate    = "openai/outputTemplate"
-)
-
 // MetaURIs returns the URIs of apps in a _meta, as far as they are names, and nil if there are
 // none.
 func MetaURIs(meta []byte) []string {
@@ -124,8 +116,8 @@ func rewriteMeta(meta []byte, f func(value []byte) []byte) []byte {
 	return jsonscan.RewriteMembers(meta, func(name string, value []byte) []byte {
 		switch name {
 		case metaUI:
-			return rewriteMember(value, metaResourceURI, f)
-		case metaUIFlat, metaTemplate:
+			return rewriteMember(value, resourceURI, f)
+		case metaPage, metaTemplate:
 			return f(value)
 		default:
 			return value

@@ -99,15 +99,15 @@ func FuzzSplice(f *testing.F) {
 				t.Fatalf("%s: %s became %s", name, text, got)
 			}
 			// Without the label it is the same value again.
-			if a, b := without(t, got, "L"), without(t, []byte(text), "L"); a != b {
+			if a, b := withoutLabel(t, got, "L"), withoutLabel(t, []byte(text), "L"); a != b {
 				t.Errorf("%s: %s became %s", name, text, got)
 			}
 		}
 	})
 }
 
-// without returns a JSON text with the inner form of each URI that has the label.
-func without(t *testing.T, text []byte, label string) string {
+// withoutLabel returns a JSON text with the inner form of each URI that has the label.
+func withoutLabel(t *testing.T, text []byte, label string) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {

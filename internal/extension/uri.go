@@ -1,7 +1,6 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extension has the rules of the extensions of the protocol that the gateway translates.
 package extension
 
 import "strings"
@@ -21,11 +20,15 @@ func IsName(uri string) bool { return schemeLen(uri) > 0 }
 // schemeLen returns the length of the scheme of a name with its colon, or 0.
 func schemeLen(uri string) int {
 	for _, scheme := range [...]string{schemeUI, schemeSkill} {
-		if len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme) {
+		if hasScheme(uri, scheme) {
 			return len(scheme)
 		}
 	}
 	return 0
+}
+
+func hasScheme(uri, scheme string) bool {
+	return len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme)
 }
 
 // OuterURI returns the URI under which clients know a resource of a backend, by the backend's

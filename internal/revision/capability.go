@@ -4,39 +4,52 @@
 package revision
 
 import (
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // ServerCapabilities returns the capabilities of a server that a client of the revision
 // can use. A declared capability must be honoured, which is impossible for one of
-// another revision. Empty text gives {}.
+// another revision. Of the extensions, which are younger than the legacy revisions and are
+// negotiated in initialize as well, a legacy client is declared those that are translated
+// (ADR 0070). Empty text gives {}.
 func ServerCapabilities(v mcp.Version, raw []byte) []byte {
-	return filterMembers(raw, func(name string, _ []byte) bool {
+	return changeMembers(raw, func(name string, value []byte) []byte {
+		known := false
 		switch name {
 		case "tools", "resources", "prompts", "logging", "experimental":
-			return true
+			known = true
 		case "completions":
-			return v >= mcp.V20250326
+			known = v >= mcp.V20250326
 		case "tasks":
-			return v == mcp.V20251125
-		case "extensions":
-			return v >= mcp.V20260728
-		default:
-			return false
+			known = v == mcp.V20251125
+		case extension.Member:
+			return extensions(v, value)
 		}
+		if !known {
+			return nil
+		}
+		return value
 	})
 }
 
 // ClientCapabilities returns the capabilities to declare to a server of revision to for
 // a client of revision from: all that the client declared, whether or not either
 // revision knows them. It removes those without messages that could pass between the
-// two: extensions if the server is legacy (ADR 0026), tasks of the client and changes
-// of roots if either is modern. Empty text gives {}.
+// two: extensions that are not translated if the server is legacy (ADR 0070), tasks of the
+// client and changes of roots if either is modern. Empty text gives {}.
 func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 	legacy := from.Era() == mcp.EraLegacy && to.Era() == mcp.EraLegacy
-	out := filterMembers(raw, func(name string, _ []byte) bool {
-		return (name != "tasks" || legacy) && (name != "extensions" || to.Era() != mcp.EraLegacy)
+	out := changeMembers(raw, func(name string, value []byte) []byte {
+		switch {
+		case name == "tasks" && !legacy:
+			return nil
+		case name == extension.Member:
+			return extensions(to, value)
+		default:
+			return value
+		}
 	})
 	if legacy {
 		return out
@@ -45,19 +58,28 @@ func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 		if name != "roots" {
 			return value
 		}
-		return filterMembers(value, func(name string, _ []byte) bool { return name != "listChanged" })
+		return changeMembers(value, func(name string, value []byte) []byte {
+			if name == "listChanged" {
+				return nil
+			}
+			return value
+		})
 	})
 }
 
-// filterMembers returns the object with the members for which wanted returns true.
-func filterMembers(raw []byte, wanted func(name string, value []byte) bool) []byte {
+// extensions returns the extensions to declare to a peer of the revision, or nil.
+func extensions(v mcp.Version, declared []byte) []byte {
+	if v.Era() != mcp.EraLegacy {
+		return declared
+	}
+	return extension.Cut(declared)
+}
+
+// changeMembers is jsonscan.RewriteMembers for a value that may be missing or of another type,
+// which gives {}.
+func changeMembers(raw []byte, change func(name string, value []byte) []byte) []byte {
 	if len(raw) == 0 || raw[0] != '{' {
 		return []byte("{}")
 	}
-	return jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
-		if !wanted(name, value) {
-			return nil
-		}
-		return value
-	})
+	return jsonscan.RewriteMembers(raw, change)
 }

@@ -20,7 +20,7 @@
 //	false and true as schemas -           -           -           -           yes
 //	icons                     -           -           -           yes         yes
 //	completions declared      -           yes         yes         yes         yes
-//	extensions                -           -           -           -           yes
+//	extensions                translated  translated  translated  translated  yes
 //
 // The package is pure.
 package revision

@@ -9,11 +9,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Extension is the identifier of the extension.
-const Extension = "io.modelcontextprotocol/tasks"
+const Extension = extension.Tasks
 
 // Declared reports whether a capabilities object, of a client or a server, declares the
 // extension.
@@ -22,10 +23,13 @@ func Declared(capabilities []byte) bool {
 	return len(value) > 0 && value[0] == '{'
 }
 
-// DeclaredOthers reports whether a capabilities object declares any other extension.
+// DeclaredOthers reports whether a capabilities object declares any other extension that may
+// define types of results. Those that the gateway translates define none.
 func DeclaredOthers(capabilities []byte) bool {
 	all, err := read(find(capabilities, "extensions"))
-	return err == nil && slices.ContainsFunc(all, func(m member) bool { return m.name != Extension })
+	return err == nil && slices.ContainsFunc(all, func(m member) bool {
+		return m.name != Extension && !extension.IsTranslated(m.name)
+	})
 }
 
 // Declare returns the capabilities object with the extension declared. Invalid

@@ -42,6 +42,8 @@ type Finding struct {
 
 	Start *signalbox.ProcessStart `json:"start,omitempty"` // the part of it until the process was ready
 
+	appTools []string // the names by which apps call tools of the server
+
 	Path string `json:"-"` // of the place in the file, as that of a config.Problem
 }
 

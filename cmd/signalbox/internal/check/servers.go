@@ -62,6 +62,7 @@ func Servers(ctx context.Context, e *command.Env, file string, cfg *config.Confi
 		})
 	}
 	all.Wait()
+	addSharedAppNames(cfg, results)
 	return slices.Concat(results...)
 }
 
@@ -98,7 +99,9 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, st
 		if b.OtherOutput != "" {
 			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
 		}
-		for _, p := range gw.Status().Problems {
+		status := gw.Status()
+		found[0].appTools = status.Backends[0].AppTools
+		for _, p := range status.Problems {
 			text, c := SplitCode(strings.TrimPrefix(p, "backend "+strconv.Quote(srv.Name)+": "))
 			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})
 		}
