@@ -46,6 +46,15 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 		obj = mcp.Object{}
 	}
 	req := &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
+	if method == catalog.Skills.Method() {
+		// The gateway is the other party of the extension, whatever the client is.
+		var peer mcp.Peer
+		if req.Client != nil {
+			peer = *req.Client
+		}
+		peer.Capabilities = extension.WithSkills(peer.Capabilities)
+		req.Client = &peer
+	}
 	if f.b.cfg.Identity != nil {
 		req.Identity = f.b.cfg.Identity()
 	}

@@ -36,6 +36,19 @@ func (o SkillsOffer) Setting() string {
 	return `"` + Skills + `":{}`
 }
 
+// WithSkills returns the capabilities of a client with the extension.
+func WithSkills(capabilities []byte) []byte {
+	if Declares(capabilities, Skills) {
+		return capabilities
+	}
+	if !isObject(capabilities) {
+		capabilities = []byte("{}")
+	}
+	return withObject(capabilities, Member, func(all []byte) []byte {
+		return jsonscan.WithMember(without(all, Skills), Skills, []byte("{}"))
+	})
+}
+
 // SkillProblem returns why an entry of skills/list, an object, cannot be offered, or "".
 func SkillProblem(entry []byte) string {
 	if frontmatter := member(entry, "frontmatter"); !isObject(frontmatter) {
@@ -58,10 +71,8 @@ func SkillOf(result []byte) (entry []byte, problem string) {
 	if entry = member(result, "skill"); !isObject(entry) {
 		return nil, "it has no skill"
 	}
-	for _, object := range [][]byte{result, entry} {
-		if name := twice(object); name != "" {
-			return nil, "it has the member " + name + " twice"
-		}
+	if name := twice(entry); name != "" {
+		return nil, "it has the member " + name + " twice"
 	}
 	return entry, SkillProblem(entry)
 }
