@@ -487,7 +487,45 @@ func TestSharedSkills(t *testing.T) {
 			s.T.Errorf("%s: %q, want %q", what, got, want)
 		}
 		wantIn(s.T, what, c.send("skills/get", `"uri":"git://x/knots/SKILL.md"`), "Of a")
+		// Its files and directories, which no list of resources has, are of the same server.
+		for uri, want := range map[string]string{"git://x/knots/templates/a.md": "A template of a.\n", "git://x/wood/templates/a.md": "A template of b.\n"} {
+			if got := c.text(uri); got != want {
+				s.T.Errorf("%s: %s is %q", what, uri, got)
+			}
+		}
+		for _, uri := range []string{"git://x/knots", "git://x/wood"} {
+			wantIn(s.T, what, c.send("resources/directory/read", fmt.Sprintf(`"uri":%q`, uri)), `"uri":"`+uri+`/templates"`)
+		}
+		wantIn(s.T, what, c.send("resources/read", `"uri":"git://x/knots/none"`), "unknown resource")
 		wantIn(s.T, what, strings.Join(s.G.Status().Problems, "\n"), `backend "b": skill "git://x/knots/SKILL.md": left out: backend "a" offers skill "git://x/knots/SKILL.md" first [SB_SKILL_SHARED]`)
+	})
+}
+
+// Without prefixes two skills may have one URI. That of the first is listed, and all of it is of its server.
+func TestSkillsWithoutPrefixes(t *testing.T) {
+	bare := func(cfg *config.Config) {
+		for i := range cfg.Servers {
+			cfg.Servers[i].Prefix = new(string)
+		}
+	}
+	eachSkillPeer(t, twoShelves, bare, func(what string, s *skillSite, c peer) {
+		var got []string
+		for _, skill := range c.skills() {
+			got = append(got, skill.URI+" "+skill.Frontmatter.Description)
+			for _, file := range skill.Resources {
+				if text := c.text(file.URI); !strings.Contains(text, "f a") {
+					s.T.Errorf("%s: %s is %q", what, file.URI, text)
+				}
+			}
+		}
+		if want := []string{"skill://tools/knots/SKILL.md Of a", "skill://wood/SKILL.md Of a"}; !slices.Equal(got, want) {
+			s.T.Errorf("%s: %q, want %q", what, got, want)
+		}
+		wantIn(s.T, what, c.send("resources/directory/read", `"uri":"skill://tools/knots/templates"`), `"uri":"skill://tools/knots/templates/a.md"`)
+		wantIn(s.T, what, c.send("skills/get", `"uri":"skill://tools/knots/SKILL.md"`), "Of a")
+		if got := s.servers["b"].requests(); got != "" {
+			s.T.Errorf("%s: b was asked for %s", what, got)
+		}
 	})
 }
 

@@ -27,6 +27,7 @@ type Catalog struct {
 	capabilities []byte
 	instructions string
 	skills       extension.SkillsOffer // of the backends
+	files        map[string][]*Entry   // see filesOfSkills
 	toolBytes    map[string]int        // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
@@ -70,6 +71,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.uris = newURIIndex(c)
+	c.files = filesOfSkills(c)
 	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden

@@ -39,8 +39,9 @@ type Entry struct {
 	// App is what a tool has about apps.
 	App extension.Tool
 
-	item []byte
-	uses []string // the URIs in a tool's _meta, or of a skill's files, if they are names, as the backend writes them
+	item  []byte
+	uses  []string // the URIs in a tool's _meta, or of a skill and its files, if clients know them by others
+	files []string // the other URIs of a skill and its files
 }
 
 // JSON returns the item as it is listed. It must not be changed.

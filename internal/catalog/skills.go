@@ -16,9 +16,42 @@ func (e *Entry) readSkill(label string) (reason string) {
 	if reason = extension.SkillProblem(e.item); reason != "" {
 		return reason
 	}
-	e.uses = extension.SkillURIs(e.item)
+	for _, uri := range extension.SkillURIs(e.item) {
+		if extension.OuterURI(label, uri) != uri {
+			e.uses = append(e.uses, uri)
+		} else {
+			e.files = append(e.files, uri)
+		}
+	}
 	e.item = extension.OuterSkill(label, e.item)
 	return ""
+}
+
+// filesOfSkills returns the skills that have a file or a directory, by its URI, if that is the same for
+// clients and the backend.
+func filesOfSkills(c *Catalog) map[string][]*Entry {
+	files := make(map[string][]*Entry)
+	for e := range c.Entries(Skills) {
+		for _, uri := range e.files {
+			files[uri] = append(files[uri], e)
+		}
+	}
+	return files
+}
+
+// ofSkill returns an Entry without a name of the first backend with a skill that has a file or a
+// directory with this URI.
+func (c *Catalog) ofSkill(uri string) *Entry {
+	for _, skill := range c.files[uri] {
+		if _, ok := c.sections[Skills].find(skill.Name); !ok {
+			continue
+		}
+		from := &Entry{Kind: Resources, Backend: skill.Backend, BackendName: skill.BackendName}
+		if e := c.entry(skill.Backend, uri); c.unlisted == nil || c.unlisted(e) {
+			return from
+		}
+	}
+	return nil
 }
 
 // Skills returns what the gateway declares of the extension for skills: what some backend declares.

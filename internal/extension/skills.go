@@ -5,6 +5,7 @@ package extension
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
@@ -103,20 +104,31 @@ func OuterSkill(label string, entry []byte) []byte {
 	})
 }
 
-// SkillURIs returns the URIs of a skill and of its files, as far as they are names.
+// SkillURIs returns the URIs of a skill: of its file with the instructions, of its other files, and of
+// its directories, each once.
 func SkillURIs(entry []byte) (uris []string) {
-	add := func(object []byte) {
-		if uri, ok := SkillURI(object); ok && IsName(uri) {
+	seen := make(map[string]bool)
+	add := func(uri string) bool {
+		isNew := !seen[uri]
+		if isNew {
+			seen[uri] = true
 			uris = append(uris, uri)
 		}
+		return isNew
 	}
-	files := 0
+	main, _ := SkillURI(entry)
+	add(main)
+	root := max(strings.LastIndexByte(main, '/'), 0)
+	add(main[:root])
 	for file := range jsonscan.Elements(member(entry, "resources")) {
-		files++
-		add(file)
-	}
-	if files == 0 {
-		add(entry)
+		uri, _ := SkillURI(file)
+		add(uri)
+		for strings.HasPrefix(uri, main[:root]+"/") {
+			uri = uri[:strings.LastIndexByte(uri, '/')]
+			if !add(uri) {
+				break
+			}
+		}
 	}
 	return uris
 }

@@ -74,10 +74,10 @@ func TestOuterSkill(t *testing.T) {
 
 func TestSkillURIs(t *testing.T) {
 	for entry, want := range map[string]string{
-		`{"uri":"skill://s/SKILL.md","resources":[{"uri":"skill://s/SKILL.md"},{"uri":"skill://s/a"},{"uri":"file:///b"}]}`: "skill://s/SKILL.md skill://s/a",
-		`{"uri":"skill://s/SKILL.md","resources":"dynamic"}`:                                                                "skill://s/SKILL.md",
-		`{"uri":"skill://s/SKILL.md"}`: "skill://s/SKILL.md",
-		`{"uri":"git://s/SKILL.md"}`:   "",
+		`{"uri":"skill://s/SKILL.md","resources":[{"uri":"skill://s/SKILL.md"},{"uri":"skill://s/a"},{"uri":"file:///b"}]}`: "skill://s/SKILL.md skill://s skill://s/a file:///b",
+		`{"uri":"skill://s/SKILL.md","resources":"dynamic"}`:                                                                "skill://s/SKILL.md skill://s",
+		`{"uri":"git://p/s/SKILL.md","resources":[{"uri":"git://p/s/a/b/c"},{"uri":"git://p/s/a/d"},{"uri":"git://p/x"}]}`:  "git://p/s/SKILL.md git://p/s git://p/s/a/b/c git://p/s/a/b git://p/s/a git://p/s/a/d git://p/x",
+		`{"uri":"s"}`: "s ",
 	} {
 		if got := strings.Join(SkillURIs([]byte(entry)), " "); got != want {
 			t.Errorf("%s: %s, want %s", entry, got, want)
