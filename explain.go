@@ -352,7 +352,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		it.Code = code.NameConflict
 		x.conflict(it, d)
 	case catalog.Taken:
-		it.Code = code.NameConflict
+		it.Code = conflictCode(d.Kind)
 		x.taken(it, d)
 	case catalog.Withheld:
 		x.withheld(it, d)
@@ -364,6 +364,14 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
 		}
 	}
+}
+
+// conflictCode returns the code of an item that another has taken the name of.
+func conflictCode(k catalog.Kind) string {
+	if k == catalog.Skills {
+		return code.SkillShared
+	}
+	return code.NameConflict
 }
 
 // withheld explains an item that the profile does not have.

@@ -135,8 +135,8 @@ func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil ||
 // Definition is what a server offers to models, as the server gives it.
 type Definition struct {
 	Server string `json:"server"`
-	Kind   string `json:"kind"`   // tool, prompt, template or instructions
-	Name   string `json:"name"`   // its own name; "" for instructions
+	Kind   string `json:"kind"`   // tool, prompt, template, skill or instructions
+	Name   string `json:"name"`   // its own name or URI; "" for instructions
 	Listed string `json:"listed"` // the definition, as JSON text
 
 	State    string `json:"state"`              // unpinned, approved, new, changed or frozen

@@ -386,7 +386,7 @@ func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, change
 	}
 	dirty, announced = l.take()
 	if dirty.has(catalog.Resources) {
-		dirty |= 1 << catalog.Skills // whose files are resources
+		dirty |= 1 << catalog.Skills // their files are resources
 	}
 	// After the request was taken, because NoteChange counts before it requests.
 	return dirty, announced, b.changes.Load()

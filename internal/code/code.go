@@ -60,12 +60,16 @@ const (
 	NameLong       = "SB_NAME_LONG"
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
 	NameReserved   = "SB_NAME_RESERVED"
-	SkillShared    = "SB_SKILL_SHARED"
 )
 
 // The codes of apps of servers.
 const (
 	AppName = "SB_APP_NAME"
+)
+
+// The codes of skills of servers.
+const (
+	SkillShared = "SB_SKILL_SHARED"
 )
 
 // The codes of definitions that differ from the approved ones.
@@ -269,13 +273,13 @@ func All() []Entry {
 			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`. The server has no prefix, or a `rename` gives one of these names.",
 			"Give the server a `prefix`, or the tool another name with `rename`.", false,
 		}, {
-			SkillShared, "Several servers serve a skill under one URI, and only that of the first is listed.",
-			"The URI has another scheme than `skill`, so that it is the same through the gateway; or the servers have `prefix: \"\"`.",
-			"Put the server that is to have it first in the file, or give the servers prefixes if the URIs begin with `skill:`.", false,
-		}, {
 			AppName, "An app has called a tool by a name that tools of several servers have.",
 			"The page of an app calls the tools of its server by their names there, without a prefix. Two servers at one endpoint have such a tool.",
 			"Give each of these servers a profile of its own.", false,
+		}, {
+			SkillShared, "Several servers serve a skill under one URI, and only that of the first is listed.",
+			"The URI has another scheme than `skill`, so that it is the same through the gateway; or the servers have `prefix: \"\"`.",
+			"Put the server that is to have it first in the file, or give the servers prefixes if the URIs begin with `skill:`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

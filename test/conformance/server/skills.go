@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// skills is a Handler with the extension for skills (SEP-2640), of which package mux has nothing: one
-// skill, whose files are resources of the Mux.
+// skills is a Handler with the extension for skills (SEP-2640), which package mux does not have: it has
+// one skill. The files of that are resources of the Mux.
 type skills struct {
 	mcp.Handler
 
