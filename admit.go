@@ -89,8 +89,10 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	}
 	what := "these arguments"
 	switch req.Method {
-	case "resources/read", "subscriptions/listen":
+	case "resources/read", readDirectory, "subscriptions/listen":
 		what = "this resource"
+	case skillsGet:
+		what = "this skill"
 	case "completion/complete":
 		what = "this completion"
 	}
@@ -118,7 +120,7 @@ func (g *Gateway) notePolicy(ctx context.Context, req *mcp.Request, kind server.
 
 // nameInRecord returns the name of an item, without parts of a URI that may be secret.
 func nameInRecord(e *catalog.Entry) string {
-	if e.Kind == catalog.Resources || e.Kind == catalog.Templates {
+	if !isNamed(e.Kind) {
 		return stripURI(e.Offered())
 	}
 	return e.Offered()

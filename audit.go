@@ -14,7 +14,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	codes "github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
@@ -212,7 +211,7 @@ func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w l
 	ctx = context.WithoutCancel(ctx)
 	kind, name := w.kind, w.name // does not retain the parameters
 	g.audit.Consider(ctx, func() (audit.Entry, bool) {
-		if !v.catalog.Hides(kind, name) && (kind != catalog.Resources || !v.catalog.Hides(kind, glob.PlainURI(name))) {
+		if !v.catalog.Hides(kind, name) && (isNamed(kind) || !v.catalog.Hides(kind, glob.PlainURI(name))) {
 			return audit.Entry{}, false
 		}
 		e.Detail = kind.String() + " " + quoteName(name)

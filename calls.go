@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// serveCall serves a tools/call, prompts/get, resources/read or completion/complete, the
-// requests that are sent on to one backend. Each gets an id, and is recorded when it has
+// serveCall serves a tools/call, prompts/get, resources/read, resources/directory/read,
+// skills/get or completion/complete, the requests that are sent on to one backend. Each gets an id, and is recorded when it has
 // ended, with a result, an error or a panic. A call that waits for answers of its client
 // ends after it has received them; if the client calls again with the answers, each is a
 // call.
@@ -29,9 +29,14 @@ func (g *Gateway) serveCall(ctx context.Context, req *mcp.Request, caller mcp.Ca
 		g.recordCall(ctx, req, &c, res, err)
 		err = nameCall(err, &c)
 	}()
-	if kind == completion {
+	switch kind {
+	case completion:
 		c.servedBy, res, err = g.complete(ctx, req, caller)
-	} else {
+	case catalog.Skills:
+		c.servedBy, res, err = g.skill(ctx, req, caller)
+	case directory:
+		c.servedBy, res, err = g.directory(ctx, req, caller)
+	default:
 		c.servedBy, res, err = g.call(ctx, c.id, req, caller, kind)
 	}
 	return res, err

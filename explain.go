@@ -370,7 +370,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		it.step(x.places.Setting("", "results"), "the gateway has a tool with this name (results)")
 		it.Fix = "rename it"
 	case catalog.Taken:
-		it.Code = code.NameConflict
+		it.Code = conflictCode(d.Kind)
 		x.taken(it, d)
 	case catalog.Withheld:
 		x.withheld(it, d)
@@ -382,6 +382,14 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
 		}
 	}
+}
+
+// conflictCode returns the code of an item that another has taken the name of.
+func conflictCode(k catalog.Kind) string {
+	if k == catalog.Skills {
+		return code.SkillShared
+	}
+	return code.NameConflict
 }
 
 // withheld explains an item that the profile does not have.

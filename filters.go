@@ -44,7 +44,7 @@ func targetOf(e *catalog.Entry) bound.Target {
 	case catalog.Templates:
 		fixed, _, open := strings.Cut(e.Offered(), "{")
 		return bound.Target{Name: fixed, IsURI: true, IsBegin: open}
-	case catalog.Resources:
+	case catalog.Resources, catalog.Skills:
 		return bound.Target{Name: e.Offered(), IsURI: true, Plain: e.Plain()}
 	default:
 		return bound.Target{Name: e.Offered()}

@@ -17,6 +17,8 @@ type lookup struct {
 	kind catalog.Kind
 	name string      // or URI
 	ref  *mcp.Object // the parameters of a completion, which contain the ref; otherwise nil
+
+	isDirectory bool // the URI is that of a directory
 }
 
 // lookupResult is the result of a lookup and the view in which it was made.
@@ -31,10 +33,10 @@ type lookupResult struct {
 func lookupRef(params *mcp.Object) lookup {
 	if kind, _ := params.Text(mcp.FieldRefType); kind == "ref/prompt" {
 		name, _ := params.Text(mcp.FieldRefName)
-		return lookup{catalog.Prompts, name, params}
+		return lookup{kind: catalog.Prompts, name: name, ref: params}
 	}
 	uri, _ := params.Text(mcp.FieldRefURI)
-	return lookup{catalog.Resources, uri, params}
+	return lookup{kind: catalog.Resources, name: uri, ref: params}
 }
 
 // find looks up the item of a request in one view. It records a request for a hidden
@@ -144,6 +146,10 @@ func (l lookup) find(v *view) lookupResult {
 		f.entry, ok = v.catalog.Tool(l.name)
 	case l.kind == catalog.Prompts:
 		f.entry, ok = v.catalog.Prompt(l.name)
+	case l.kind == catalog.Skills:
+		f.entry, ok = v.catalog.Skill(l.name)
+	case l.isDirectory:
+		f.entry, ok = v.catalog.Directory(l.name)
 	default:
 		f.entry, ok = v.catalog.Resource(l.name)
 	}
@@ -160,7 +166,7 @@ func (v *view) hidesPlain(e *catalog.Entry) bool {
 		return false
 	}
 	plain := e.PlainName()
-	return plain != e.Name && v.catalog.Hides(catalog.Resources, plain)
+	return plain != e.Name && (v.catalog.Hides(catalog.Resources, plain) || v.catalog.Hides(e.Kind, plain))
 }
 
 // isListed reports whether the lookup found an item that is in a list. A URI that is in

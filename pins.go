@@ -54,7 +54,7 @@ func (p *pinsInUse) text(d pins.Digest) ([]byte, bool) {
 // of the server, like its content.
 //
 //nolint:gochecknoglobals // never changed
-var pinKinds = map[catalog.Kind]pins.Kind{catalog.Tools: pins.Tool, catalog.Prompts: pins.Prompt, catalog.Templates: pins.Template}
+var pinKinds = map[catalog.Kind]pins.Kind{catalog.Tools: pins.Tool, catalog.Prompts: pins.Prompt, catalog.Templates: pins.Template, catalog.Skills: pins.Skill}
 
 // pinKey returns the key of an item as its backend lists it, if it is pinned.
 func pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
@@ -63,8 +63,12 @@ func pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
 		return pins.Key{}, false
 	}
 	member := "name"
-	if k == catalog.Templates {
+	switch k {
+	case catalog.Templates:
 		member = "uriTemplate"
+	case catalog.Skills:
+		member = "uri"
+	default:
 	}
 	for name, value := range jsonscan.Members(item) {
 		if name == member {
@@ -174,8 +178,8 @@ func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil ||
 // Definition is what a server offers to models, as the server gives it.
 type Definition struct {
 	Server string `json:"server"`
-	Kind   string `json:"kind"`   // tool, prompt, template or instructions; with ReadPages also page
-	Name   string `json:"name"`   // its own name, or the URI of a page; "" for instructions
+	Kind   string `json:"kind"`   // tool, prompt, template, skill or instructions; with ReadPages also page
+	Name   string `json:"name"`   // its own name or URI; "" for instructions
 	Listed string `json:"listed"` // the definition, as JSON text
 
 	State    string `json:"state"`              // unpinned, approved, new, changed or frozen

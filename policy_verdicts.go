@@ -105,8 +105,9 @@ func (items *policyItems) keptFrom(before *policyItems) *keptItems {
 	return kept
 }
 
+// policyKind returns what an item is for rules. A skill is the resource with its instructions.
 func policyKind(k catalog.Kind) string {
-	return [catalog.NumKinds]string{catalog.Tools: policy.Tool, catalog.Prompts: policy.Prompt, catalog.Resources: policy.Resource, catalog.Templates: policy.Template}[k]
+	return [catalog.NumKinds]string{catalog.Tools: policy.Tool, catalog.Prompts: policy.Prompt, catalog.Resources: policy.Resource, catalog.Templates: policy.Template, catalog.Skills: policy.Resource}[k]
 }
 
 // verdicts are the decisions of a policy about the items of a catalog for a class of principals,

@@ -46,6 +46,10 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.serveCall(ctx, req, caller, catalog.Resources)
 	case "completion/complete":
 		return g.serveCall(ctx, req, caller, completion)
+	case skillsGet:
+		return g.serveCall(ctx, req, caller, catalog.Skills)
+	case readDirectory:
+		return g.serveCall(ctx, req, caller, directory)
 	case "server/discover":
 		began := time.Now()
 		res, err := g.discover(ctx, req)
@@ -278,6 +282,9 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 // listNow answers from the current catalog.
 func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
 	v := g.listView(req, kind)
+	if kind == catalog.Skills && !v.hasMethod(req.Method) {
+		return nil, errUnknownMethod(req.Method)
+	}
 	// No goroutine waits for these lists: they are for later requests.
 	now := time.Now()
 	for _, b := range v.backends {

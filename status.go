@@ -88,6 +88,7 @@ type BackendStatus struct {
 	Resources int         `json:"resources"`
 	Templates int         `json:"templates"`
 	Prompts   int         `json:"prompts"`
+	Skills    int         `json:"skills,omitzero"`
 	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
 
 	// Offered are the numbers of its items that clients get: without those that the
@@ -135,14 +136,15 @@ type ItemCounts struct {
 	Resources int `json:"resources"`
 	Templates int `json:"templates"`
 	Prompts   int `json:"prompts"`
+	Skills    int `json:"skills,omitzero"`
 }
 
 // Total returns the number of all items.
-func (c *ItemCounts) Total() int { return c.Tools + c.Resources + c.Templates + c.Prompts }
+func (c *ItemCounts) Total() int { return c.Tools + c.Resources + c.Templates + c.Prompts + c.Skills }
 
 // Listed returns the numbers of the items that the backend lists.
 func (b *BackendStatus) Listed() ItemCounts {
-	return ItemCounts{b.Tools, b.Resources, b.Templates, b.Prompts}
+	return ItemCounts{b.Tools, b.Resources, b.Templates, b.Prompts, b.Skills}
 }
 
 // promise is the Promise of a gateway that is a single process.
@@ -223,6 +225,7 @@ func offeredItems(c *catalog.Catalog) map[string]ItemCounts {
 		names[name] = ItemCounts{
 			Tools: byKind[catalog.Tools][name], Resources: byKind[catalog.Resources][name],
 			Templates: byKind[catalog.Templates][name], Prompts: byKind[catalog.Prompts][name],
+			Skills: byKind[catalog.Skills][name],
 		}
 	}
 	return names
@@ -251,6 +254,7 @@ func (b *activeBackend) status() BackendStatus {
 		Resources: len(o.Lists[catalog.Resources].Items),
 		Templates: len(o.Lists[catalog.Templates].Items),
 		Prompts:   len(o.Lists[catalog.Prompts].Items),
+		Skills:    len(o.Lists[catalog.Skills].Items),
 		Since:     o.At,
 	}
 	if o.State == backend.Starting {

@@ -41,10 +41,10 @@ func (b *activeBackend) readsName(req *mcp.Request) bool {
 	return extension.IsName(uri)
 }
 
-// isBare reports whether a client has sent the URI of a resource as its backend writes it. It
+// isBare reports whether a client has sent the URI of a resource or a skill as its backend writes it. It
 // gets the answer in that form, too.
 func isBare(req *mcp.Request, e *catalog.Entry) bool {
-	if e.Kind != catalog.Resources || e.Own == e.Name {
+	if isNamed(e.Kind) || e.Own == e.Name {
 		return false
 	}
 	uri, _ := req.Params.Text(mcp.FieldURI)

@@ -175,7 +175,7 @@ func (v *view) version() (now version) {
 
 // diff returns the changes that a listener at v must be notified of to be at next.
 func (v version) diff(next version) (changed listen.Lists) {
-	lists := [...]listen.Lists{catalog.Tools: listen.Tools, catalog.Prompts: listen.Prompts, catalog.Resources: listen.Resources, catalog.Templates: listen.Resources}
+	lists := [catalog.NumKinds]listen.Lists{catalog.Tools: listen.Tools, catalog.Prompts: listen.Prompts, catalog.Resources: listen.Resources, catalog.Templates: listen.Resources}
 	for k := range v {
 		if v[k] != next[k] {
 			changed |= lists[k]

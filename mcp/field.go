@@ -42,6 +42,7 @@ const (
 	FieldResources         Field = jsonscan.FieldResources
 	FieldResourceTemplates Field = jsonscan.FieldResourceTemplates
 	FieldPrompts           Field = jsonscan.FieldPrompts
+	FieldSkills            Field = jsonscan.FieldSkills
 	FieldSupportedVersions Field = jsonscan.FieldSupportedVersions
 	FieldServerInfo        Field = jsonscan.FieldServerInfo
 	FieldInstructions      Field = jsonscan.FieldInstructions

@@ -320,10 +320,10 @@ func passedResult(buf []byte, id mcp.ID, res *mcp.Result) session.Message {
 }
 
 // isCacheable lists the methods with results that carry caching hints (2026-07-28,
-// server/utilities/caching).
+// server/utilities/caching, and SEP-2640).
 func isCacheable(method string) bool {
 	switch method {
-	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read", "skills/list", "skills/get":
 		return true
 	default:
 		return false

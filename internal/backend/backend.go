@@ -385,6 +385,9 @@ func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, change
 	default:
 	}
 	dirty, announced = l.take()
+	if dirty.has(catalog.Resources) {
+		dirty |= 1 << catalog.Skills // their files are resources
+	}
 	// After the request was taken, because NoteChange counts before it requests.
 	return dirty, announced, b.changes.Load()
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -45,6 +46,15 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 		obj = mcp.Object{}
 	}
 	req := &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
+	if method == catalog.Skills.Method() {
+		// The gateway is the other party of the extension, whatever the client is.
+		var peer mcp.Peer
+		if req.Client != nil {
+			peer = *req.Client
+		}
+		peer.Capabilities = extension.WithSkills(peer.Capabilities)
+		req.Client = &peer
+	}
 	if f.b.cfg.Identity != nil {
 		req.Identity = f.b.cfg.Identity()
 	}
@@ -123,6 +133,10 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 		if jsonv2.Unmarshal(declared, &of) == nil && of.ListChanged {
 			f.announced |= 1 << k
 		}
+	}
+	// The extension has no notification of changes: its list expires.
+	if extension.SkillsOf(offer.Server.Capabilities).Lists {
+		offer.offered |= 1 << catalog.Skills
 	}
 	return offer, nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fourLists is a server with all four lists, each of one item. Some lists fail.
-type fourLists struct {
+// fiveLists is a server with all five lists, each of one item. Some lists fail.
+type fiveLists struct {
 	*oddServer
 
 	mu   sync.Mutex
@@ -26,16 +26,17 @@ type fourLists struct {
 	item string                                 // the name of each item
 }
 
-func newFourLists(announces bool) *fourLists {
-	l := &fourLists{oddServer: &oddServer{toolServer: newToolServer(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
+func newFiveLists(announces bool) *fiveLists {
+	l := &fiveLists{oddServer: &oddServer{toolServer: newToolServer(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
 	l.oddServer.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
-		"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":%t},"resources":{},"prompts":{}}}`, announces),
+		"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":%t},"resources":{},"prompts":{},"extensions":{"io.modelcontextprotocol/skills":{}}}}`, announces),
 	}
 	for k, format := range map[catalog.Kind]string{
 		catalog.Tools:     `{"tools":[{"name":%q,"inputSchema":{"type":"object"}}]}`,
 		catalog.Resources: `{"resources":[{"uri":%q,"name":"n"}]}`,
 		catalog.Templates: `{"resourceTemplates":[{"uriTemplate":%q,"name":"n"}]}`,
 		catalog.Prompts:   `{"prompts":[{"name":%q}]}`,
+		catalog.Skills:    `{"skills":[{"uri":%q,"frontmatter":{}}]}`,
 	} {
 		l.oddServer.on[k.Method()] = func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			l.mu.Lock()
@@ -53,13 +54,13 @@ func newFourLists(announces bool) *fourLists {
 }
 
 // fail makes a list fail from now on; nil ends it.
-func (l *fourLists) fail(k catalog.Kind, f func(context.Context) error) {
+func (l *fiveLists) fail(k catalog.Kind, f func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.on[k.Method()] = f
 }
 
-func (l *fourLists) rename(item string) {
+func (l *fiveLists) rename(item string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.item = item
@@ -117,13 +118,14 @@ func TestFailedListCostsNoOther(t *testing.T) {
 	}
 	for name, tt := range failures {
 		for k, shown := range [catalog.NumKinds]string{
-			"t!, r one, r one, p one", "t one, r!, r one, p one", "t one, r one, r!, p one", "t one, r one, r one, p!",
+			"t!, r one, r one, p one, s one", "t one, r!, r one, p one, s one", "t one, r one, r!, p one, s one", "t one, r one, r one, p!, s one",
+			"t one, r one, r one, p one, s!",
 		} {
 			for _, announces := range []bool{false, true} {
 				kind := catalog.Kind(k)
 				t.Run(fmt.Sprint(name, kind, announces), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						l := newFourLists(announces)
+						l := newFiveLists(announces)
 						l.fail(kind, tt.fail)
 						b, _ := follow(t, l, Config{Idle: 20 * time.Second})
 						time.Sleep(listTimeout)
@@ -135,7 +137,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 						}
 						l.fail(kind, nil)
 						time.Sleep(brokenRetryDelay + 20*time.Second)
-						wantShown(t, b, Live, "t one, r one, r one, p one")
+						wantShown(t, b, Live, "t one, r one, r one, p one, s one")
 						if p := b.Offer().Lists[kind].Problem; p != "" {
 							t.Errorf("problem %q of a list that is well", p)
 						}
@@ -150,21 +152,21 @@ func TestFailedListCostsNoOther(t *testing.T) {
 func TestListThatFailsLaterIsKept(t *testing.T) {
 	for _, fail := range []func(context.Context) error{with(errors.New("oh")), hangs} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newFourLists(true)
+			l := newFiveLists(true)
 			b, _ := follow(t, l, Config{})
 			time.Sleep(3 * time.Second)
 			l.fail(catalog.Resources, fail)
 			l.rename("two")
 			b.Refresh()
 			time.Sleep(listTimeout)
-			wantShown(t, b, Live, "t two, r one!, r two, p two")
+			wantShown(t, b, Live, "t two, r one!, r two, p two, s two")
 			time.Sleep(DefaultIdle)
 			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; the previous list is still offered") {
 				t.Errorf("problem %q", p)
 			}
 			l.fail(catalog.Resources, nil)
 			time.Sleep(DefaultIdle + maxRetryDelay)
-			wantShown(t, b, Live, "t two, r two, r two, p two")
+			wantShown(t, b, Live, "t two, r two, r two, p two, s two")
 		})
 	}
 }
@@ -172,12 +174,12 @@ func TestListThatFailsLaterIsKept(t *testing.T) {
 // A server is down, or stale, if all its lists fail.
 func TestServerWhoseListsAllFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newFourLists(true)
+		l := newFiveLists(true)
 		for k := range catalog.NumKinds {
 			l.fail(k, with(errors.New("oh")))
 		}
 		b, _ := follow(t, l, Config{})
-		wantShown(t, b, Down, "t, r, r, p")
+		wantShown(t, b, Down, "t, r, r, p, s")
 		if got := b.Offer().Reason; got != "tools/list: oh" {
 			t.Errorf("reason %q", got)
 		}
@@ -185,7 +187,7 @@ func TestServerWhoseListsAllFail(t *testing.T) {
 			l.fail(k, nil)
 		}
 		time.Sleep(5 * time.Second)
-		wantShown(t, b, Live, "t one, r one, r one, p one")
+		wantShown(t, b, Live, "t one, r one, r one, p one, s one")
 		for k := range catalog.NumKinds {
 			l.fail(k, with(errors.New("oh")))
 		}
@@ -208,7 +210,7 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 		{&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown}, 30, 62},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newFourLists(true)
+			l := newFiveLists(true)
 			l.fail(catalog.Resources, with(tt.err))
 			b, _ := follow(t, l, Config{})
 			time.Sleep(time.Minute)
@@ -230,7 +232,7 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 // A change of a list that is late, or fails, is counted when the list was fetched.
 func TestNoticeOfALateListComesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newFourLists(true)
+		l := newFiveLists(true)
 		b, _ := follow(t, l, Config{})
 		time.Sleep(3 * time.Second)
 		late := make(chan struct{})
@@ -238,13 +240,13 @@ func TestNoticeOfALateListComesWithIt(t *testing.T) {
 		l.rename("two")
 		l.set("b") // notifies of tools
 		time.Sleep(2 * listTimeout)
-		wantShown(t, b, Live, "t one!, r one, r one, p one")
+		wantShown(t, b, Live, "t one!, r one, r one, p one, s one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 0 {
 			t.Errorf("notified %d times before the list was fetched", n)
 		}
 		close(late)
 		time.Sleep(minRelistInterval)
-		wantShown(t, b, Live, "t two, r one, r one, p one")
+		wantShown(t, b, Live, "t two, r one, r one, p one, s one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 1 {
 			t.Errorf("notified %d times, want once", n)
 		}
@@ -254,7 +256,7 @@ func TestNoticeOfALateListComesWithIt(t *testing.T) {
 // Answered reports known lists one by one.
 func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newFourLists(false)
+		l := newFiveLists(false)
 		l.fail(catalog.Resources, hangs)
 		b, _ := follow(t, l, Config{Idle: 30 * time.Second})
 		if b.Offer().Answered(catalog.Tools) {

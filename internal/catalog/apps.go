@@ -6,6 +6,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
@@ -176,23 +177,19 @@ func backendsWithoutApps(backends []Backend) map[string]bool {
 }
 
 // extensionsCapability declares the extensions of the gateway, or returns "".
-func extensionsCapability(tasks, apps bool) string {
-	var names []string
+func extensionsCapability(tasks, apps bool, skills extension.SkillsOffer) string {
+	var members []string // in their order
+	if skills.Lists {
+		members = append(members, skills.Setting())
+	}
 	if tasks {
-		names = append(names, extension.Tasks)
+		members = append(members, `"`+extension.Tasks+`":{}`)
 	}
 	if apps {
-		names = append(names, extension.UI)
+		members = append(members, `"`+extension.UI+`":{}`)
 	}
-	text := ""
-	for i, name := range slices.Sorted(slices.Values(names)) {
-		if i > 0 {
-			text += ","
-		}
-		text += `"` + name + `":{}`
-	}
-	if text == "" {
+	if members == nil {
 		return ""
 	}
-	return `"` + extension.Member + `":{` + text + `}`
+	return `"` + extension.Member + `":{` + strings.Join(members, ",") + `}`
 }

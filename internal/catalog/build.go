@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
 // A Catalog is the items offered at one moment. It is immutable, and its methods may be
@@ -25,7 +26,9 @@ type Catalog struct {
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
 	instructions string
-	toolBytes    map[string]int // by the backend's name; nil in a view
+	skills       extension.SkillsOffer // of the backends
+	files        map[string][]*Entry   // see filesOfSkills
+	toolBytes    map[string]int        // by the backend's name; nil in a view
 	problems     []Problem
 	opt          Options
 	found        *found          // of a profile with a Finder, or nil
@@ -47,6 +50,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 		shared:       new(sharedLists),
 		capabilities: mergeCapabilities(backends, opt),
 		instructions: mergeInstructions(backends, opt.Instructions),
+		skills:       mergeSkills(backends),
 	}
 	// Each kind separately: a prompt may have the name of a tool, and each list has its
 	// own pages.
@@ -72,6 +76,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.files = filesOfSkills(c)
 	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden

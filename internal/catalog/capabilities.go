@@ -42,7 +42,7 @@ func mergeCapabilities(backends []Backend, opt Options) []byte {
 		}
 	}
 	tasks := offersTasks(backends)
-	if all := extensionsCapability(tasks, opt.Apps.Declare); all != "" {
+	if all := extensionsCapability(tasks, opt.Apps.Declare, mergeSkills(backends)); all != "" {
 		parts = append(parts, all)
 	}
 	if tasks {
@@ -79,6 +79,10 @@ func declares(capabilities []byte, name string) bool {
 // to a model at the start.
 const maxInstructions = 16 << 10
 
+// skillNames is added to the instructions if a backend with a prefix has skills: their text has the
+// names of tools as their server has them.
+const skillNames = "The skills and the instructions of a server name its tools without the prefix."
+
 // mergeInstructions puts each backend's name above its instructions, because they refer
 // to tools by names that may have a prefix here.
 func mergeInstructions(backends []Backend, configured string) string {
@@ -90,6 +94,9 @@ func mergeInstructions(backends []Backend, configured string) string {
 		if text := strings.TrimSpace(backends[i].Instructions); text != "" {
 			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, shorten(text, maxInstructions)))
 		}
+	}
+	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.Label(in.Name) != "" }) {
+		parts = append(parts, skillNames)
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -38,6 +38,14 @@ func TestCapabilities(t *testing.T) {
 		{"tasks of 2025-11-25", []Backend{live(`{}`), live(`{"tasks":{"requests":{"tools":{"call":{}}}}}`)}, tasks},
 		{"tasks of the extension", []Backend{live(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}, tasks},
 		{"tasks that tools do not have", []Backend{live(`{"tasks":{"list":{}}}`)}, `{}`},
+		{"skills", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":{}}}`)}, `{"extensions":{"io.modelcontextprotocol/skills":{}}}`},
+		{"skills with directories", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true,"x":1}}}`)}, `{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`},
+		{"skills of two", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":{}}}`), live(`{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`)},
+			`{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`},
+		{"skills without settings", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":true}}`)}, `{}`},
+		{"skills and tasks", []Backend{live(`{"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{}}}`)},
+			`{"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`},
+		{"skills of one that was never reached", []Backend{{Name: "m", Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/skills":{}}}`)}}, all},
 		{"tasks of one that was never reached", []Backend{{Name: "m", Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}}, all},
 	}
 	for _, tt := range tests {
@@ -51,6 +59,9 @@ func TestInstructions(t *testing.T) {
 	say := func(name, text string) Backend {
 		return Backend{Name: name, State: Live, Instructions: text}
 	}
+	skilled := func(name string, prefix *string) Backend {
+		return Backend{Name: name, State: Live, Rules: Rules{Prefix: prefix}, Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/skills":{}}}`)}
+	}
 	tests := []struct {
 		name string
 		in   []Backend
@@ -60,6 +71,10 @@ func TestInstructions(t *testing.T) {
 		{"none", []Backend{say("a", ""), say("b", " \n")}, Options{}, ""},
 		{"one", []Backend{say("a", ""), say("b", "Be kind.\n")}, Options{}, "# b\n\nBe kind."},
 		{"two", []Backend{say("b", "Be kind."), say("a", "Be quick.")}, Options{}, "# b\n\nBe kind.\n\n# a\n\nBe quick."},
+		{"with skills", []Backend{say("a", "Be kind."), skilled("b", nil)}, Options{}, "# a\n\nBe kind.\n\n" + skillNames},
+		{"with skills alone", []Backend{skilled("b", nil)}, Options{}, skillNames},
+		{"with skills and no prefix", []Backend{say("a", "Be kind."), skilled("b", new(""))}, Options{}, "# a\n\nBe kind."},
+		{"with skills, configured", []Backend{skilled("b", nil)}, Options{Instructions: "Be brief."}, "Be brief."},
 		{"configured", []Backend{say("a", "Be kind.")}, Options{Instructions: "Be brief."}, "Be brief."},
 	}
 	for _, tt := range tests {
@@ -86,6 +101,7 @@ func TestKinds(t *testing.T) {
 		"resource resources/list resources",
 		"resource template resources/templates/list resourceTemplates",
 		"prompt prompts/list prompts",
+		"skill skills/list skills",
 	}
 	for k := range NumKinds {
 		if got := k.String() + " " + k.Method() + " " + k.Field().Key(); got != want[k] {

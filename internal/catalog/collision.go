@@ -59,17 +59,21 @@ func (c *collisions) add(e *Entry, group []*Entry) {
 // report reports the items that were left out: a single conflict by its name, several
 // between the same backends by their number.
 func (c *collisions) report(k Kind, r *report) {
+	conflict := code.NameConflict
+	if k == Skills {
+		conflict = code.SkillShared
+	}
 	for _, one := range c.order {
 		e := one.first
 		switch {
 		case one.count == 1 && c.firstWins:
-			r.item(code.NameConflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
+			r.item(conflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
 		case one.count == 1:
-			r.item(code.NameConflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
+			r.item(conflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
 		case c.firstWins:
-			r.whole(code.NameConflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
+			r.whole(conflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
 		default:
-			r.whole(code.NameConflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
+			r.whole(conflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog merges the tools, resources, resource templates and prompts of all
-// backends into one immutable snapshot.
+// Package catalog merges the tools, resources, resource templates, prompts and skills of
+// all backends into one immutable snapshot.
 //
 // Build makes a [Catalog] from the lists of the backends and the operator's rules for
 // each of them. It is pure: no clock, no I/O, and the same input gives the same bytes.

@@ -15,6 +15,8 @@ import (
 
 const allCapabilities = `{"completions":{},"logging":{},"prompts":{},"resources":{},"tools":{}}`
 
+const skillCapabilities = `{"resources":{},"tools":{},"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`
+
 // backend returns a live backend that declares everything and lists nothing.
 func backend(name string) Backend {
 	b := Backend{Name: name, State: Live, Capabilities: []byte(allCapabilities)}
@@ -47,6 +49,12 @@ func prompt(name string) string { return fmt.Sprintf(`{"name":%q}`, name) }
 func resource(uri string) string { return fmt.Sprintf(`{"uri":%q,"name":"r"}`, uri) }
 
 func template(uri string) string { return fmt.Sprintf(`{"uriTemplate":%q,"name":"t"}`, uri) }
+
+// skill returns an entry of two files, of which the one with the instructions has the URI.
+func skill(uri string) string {
+	return fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":"s","uri":"not this one"},"resources":[{"uri":%[1]q,"digest":"sha256:aa","size":7},{"uri":%q,"digest":"sha256:bb","size":8}]}`,
+		uri, strings.TrimSuffix(uri, "SKILL.md")+"more.md")
+}
 
 func tools(names ...string) []string {
 	items := make([]string, len(names))
@@ -94,10 +102,11 @@ type page struct {
 	Resources         []json.RawMessage `json:"resources"`
 	ResourceTemplates []json.RawMessage `json:"resourceTemplates"`
 	Prompts           []json.RawMessage `json:"prompts"`
+	Skills            []json.RawMessage `json:"skills"`
 }
 
 func (p *page) items(k Kind) []json.RawMessage {
-	return [NumKinds][]json.RawMessage{p.Tools, p.Resources, p.ResourceTemplates, p.Prompts}[k]
+	return [NumKinds][]json.RawMessage{p.Tools, p.Resources, p.ResourceTemplates, p.Prompts, p.Skills}[k]
 }
 
 func readPage(t testing.TB, c *Catalog, k Kind, cursor string) page {

@@ -41,8 +41,9 @@ type Entry struct {
 	// App is what a tool has about apps.
 	App extension.Tool
 
-	item []byte
-	uses []string // the URIs that a tool has in its _meta, if they are names, as the backend writes them
+	item  []byte
+	uses  []string // the URIs in a tool's _meta, or of a skill and its files, if clients know them by others
+	files []string // the other URIs of a skill and its files
 }
 
 // JSON returns the item as it is listed. It must not be changed.
@@ -66,14 +67,23 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	if in.OwnNames {
+	switch {
+	case k == Skills: // readSkill gives it its URIs
+	case in.OwnNames:
 		e.offered = in.offeredName(k, own)
-	} else {
+	default:
 		e.rename(in.offeredName(k, own), &obj)
 	}
-	if k == Tools {
-		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), in.label())
+	label := in.label()
+	switch k {
+	case Tools:
+		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema), label)
 		b.noteApp(backend, e)
+	case Skills:
+		if reason = e.readSkill(label); in.OwnNames {
+			e.offered = extension.OuterURI(in.Rules.Label(in.Name), own)
+		}
+	default:
 	}
 	return e, own, reason
 }
@@ -99,7 +109,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	missing := "name"
 	var ok bool
 	switch k {
-	case Resources:
+	case Resources, Skills:
 		missing = "uri"
 		own, ok = obj.Text(mcp.FieldURI)
 	case Templates:

@@ -117,6 +117,11 @@ func TestItemsLeftOut(t *testing.T) {
 		{"schema twice", Tools, `{"name":"x","inputSchema":{},"inputSchema":{"type":"object"}}`, `duplicate member "inputSchema"`},
 		{"no uri", Resources, `{"name":"x"}`, `it has no uri`},
 		{"uri null", Resources, `{"uri":null}`, `it has no uri`},
+		{"no uri of a skill", Skills, `{"frontmatter":{}}`, `it has no uri`},
+		{"no frontmatter", Skills, `{"uri":"x:y"}`, `skill "x:y": left out: it has no frontmatter`},
+		{"frontmatter a text", Skills, `{"uri":"x:y","frontmatter":"name: y"}`, `it has no frontmatter`},
+		{"a file without a uri", Skills, `{"uri":"x:y","frontmatter":{},"resources":[{"digest":"sha256:aa"}]}`, `a file in its resources has no uri`},
+		{"a file that is a text", Skills, `{"uri":"x:y","frontmatter":{},"resources":["x:y"]}`, `a file in its resources has no uri`},
 		{"no uriTemplate", Templates, `{"uri":"x:y"}`, `it has no uriTemplate`},
 		{"uriTemplate a number", Templates, `{"uriTemplate":7}`, `it has no uriTemplate`},
 		{"no schema", Tools, `{"name":"x"}`, `tool "x": left out: it has no inputSchema`},
@@ -140,8 +145,8 @@ func TestItemsLeftOut(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			first := [NumKinds]string{tool("first"), resource("x:first"), template("x:{first}"), prompt("first")}[tt.kind]
-			last := [NumKinds]string{tool("last"), resource("x:last"), template("x:{last}"), prompt("last")}[tt.kind]
+			first := [NumKinds]string{tool("first"), resource("x:first"), template("x:{first}"), prompt("first"), skill("x:first")}[tt.kind]
+			last := [NumKinds]string{tool("last"), resource("x:last"), template("x:{last}"), prompt("last"), skill("x:last")}[tt.kind]
 			c := Build([]Backend{backend("b").with(tt.kind, first, tt.item, last)}, Options{MaxSchema: 1000})
 			if c.Len(tt.kind) != 2 {
 				t.Errorf("offered: %s; the two others should be", names(c, tt.kind))

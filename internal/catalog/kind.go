@@ -3,7 +3,10 @@
 
 package catalog
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // Kind is one of the lists of the protocol.
 type Kind uint8
@@ -14,12 +17,13 @@ const (
 	Resources
 	Templates
 	Prompts
+	Skills
 	NumKinds
 )
 
 // Method returns the method that lists items of the kind.
 func (k Kind) Method() string {
-	return [NumKinds]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}[k]
+	return [NumKinds]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list", "skills/list"}[k]
 }
 
 // KindOf returns the kind of the items that the method lists.
@@ -34,19 +38,22 @@ func KindOf(method string) (Kind, bool) {
 
 // Field returns the member of the list's result that holds the items.
 func (k Kind) Field() mcp.Field {
-	return [NumKinds]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts}[k]
+	return [NumKinds]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts, mcp.FieldSkills}[k]
 }
 
 // String returns the name of one item of the kind.
 func (k Kind) String() string {
-	return [NumKinds]string{"tool", "resource", "resource template", "prompt"}[k]
+	return [NumKinds]string{"tool", "resource", "resource template", "prompt", "skill"}[k]
 }
 
 // named reports whether items have a name, which the gateway may change, instead of a
 // URI.
 func (k Kind) named() bool { return k == Tools || k == Prompts }
 
-// capability returns the server capability for the kind.
-func (k Kind) capability() string {
-	return [NumKinds]string{"tools", "resources", "resources", "prompts"}[k]
+// declaredIn reports whether a server with these capabilities has items of the kind.
+func (k Kind) declaredIn(capabilities []byte) bool {
+	if k == Skills {
+		return extension.SkillsOf(capabilities).Lists
+	}
+	return declares(capabilities, [...]string{"tools", "resources", "resources", "prompts"}[k])
 }

@@ -24,13 +24,14 @@ import (
 func TestListBytes(t *testing.T) {
 	c := Build([]Backend{
 		backend("a").with(Tools, tool("x")).with(Resources, resource("r:1")),
-		backend("b").with(Tools, tool("y")).with(Templates, template("r:{n}")).with(Prompts, prompt("p")),
+		backend("b").with(Tools, tool("y")).with(Templates, template("r:{n}")).with(Prompts, prompt("p")).with(Skills, skill("skill://p/s/SKILL.md")),
 	}, Options{})
 	want := [NumKinds]string{
 		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a__x","inputSchema":{"type":"object"}},{"name":"b__y","inputSchema":{"type":"object"}}]}`,
 		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","resources":[{"uri":"r:1","name":"r"}]}`,
 		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","resourceTemplates":[{"uriTemplate":"r:{n}","name":"t"}]}`,
 		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","prompts":[{"name":"b__p"}]}`,
+		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","skills":[{"uri":"skill://b/p/s/SKILL.md","frontmatter":{"name":"s","uri":"not this one"},"resources":[{"uri":"skill://b/p/s/SKILL.md","digest":"sha256:aa","size":7},{"uri":"skill://b/p/s/more.md","digest":"sha256:bb","size":8}]}]}`,
 	}
 	for k := range NumKinds {
 		res, err := c.List(k, "")
@@ -102,7 +103,7 @@ func TestG8ListsAreDeterministic(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	const n = 100
-	item := [NumKinds]func(string) string{tool, resource, template, prompt}
+	item := [NumKinds]func(string) string{tool, resource, template, prompt, skill}
 	for k := range NumKinds {
 		for _, size := range []int{1, 7, 50, 99, 100, 101, -1} {
 			c := Build([]Backend{backend("a").with(k, numbered(n, item[k])...)}, Options{PageItems: size})

@@ -53,7 +53,7 @@ func soleBackend(backends []Backend) *Entry {
 	var sole *Entry
 	for i := range backends {
 		in := &backends[i]
-		if in.State == Missing || !declares(in.Capabilities, Resources.capability()) {
+		if in.State == Missing || !Resources.declaredIn(in.Capabilities) {
 			continue
 		}
 		if sole != nil {
@@ -126,6 +126,7 @@ func expressionPatterns(operator byte) (narrow, wide string) {
 //     variable within one segment of the path;
 //   - the same with variables that span segments, because servers write {path} where
 //     {+path} is meant;
+//   - the first backend with a skill that has a file or a directory with it;
 //   - the only backend that has resources at all.
 //
 // The last rule is for resources that servers return in results and never list. A view
@@ -160,7 +161,9 @@ func (c *Catalog) locate(uri string) (e, from *Entry) {
 	removed := c.sections[Resources].removes(uri)
 	from = c.match(removed, func(*pattern) string { return uri })
 	if from == nil && !removed {
-		from = c.locator.sole
+		if from = c.ofSkill(uri); from == nil {
+			from = c.locator.sole
+		}
 	}
 	if from == nil {
 		return nil, nil

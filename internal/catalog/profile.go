@@ -57,6 +57,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	opt.ReadsResults = p.ReadsResults
 	v.capabilities = mergeCapabilities(backends, opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
+	v.skills = mergeSkills(backends)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.
 	if sole := c.locator.sole; sole != nil && p.Has(sole.BackendName) {

@@ -119,7 +119,7 @@ func freshness(k Kind, backends []Backend) listFreshness {
 		case in.State == Missing:
 			return listFreshness{}
 		// A backend without such a list does not affect its freshness.
-		case len(l.Items) == 0 && !declares(in.Capabilities, k.capability()):
+		case len(l.Items) == 0 && !k.declaredIn(in.Capabilities):
 			continue
 		case in.State == Stale, l.Failed:
 			// The TTL began when the list was fetched and may have passed.
@@ -137,12 +137,14 @@ func freshness(k Kind, backends []Backend) listFreshness {
 	return f
 }
 
-// newSection returns a section with all entries. It encodes the list in advance: lists are
-// requested far more often than they change.
+// newSection returns a section with all entries. It encodes the list in advance, unless that is
+// empty: lists are requested far more often than they change.
 func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
 	t := newTable(k, entries, opt)
 	s := section{table: t, len: len(entries), encodedList: &encodedList{table: t, fresh: fresh}}
-	s.made.Do(s.encodeAll)
+	if len(entries) > 0 {
+		s.made.Do(s.encodeAll)
+	}
 	return s
 }
 
@@ -240,11 +242,12 @@ func encodeCursor(k Kind, public bool, after string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorMark(k, public)}, after...))
 }
 
+// cursorMark is the same in all versions of the gateway: clients keep cursors.
 func cursorMark(k Kind, public bool) byte {
 	if public {
-		return '0' + byte(k)
+		return "0123S"[k]
 	}
-	return '0' + byte(NumKinds+k)
+	return "4567s"[k]
 }
 
 // decodeCursor reverses encodeCursor, and rejects all other text.

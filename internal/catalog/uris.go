@@ -27,16 +27,16 @@ func newURIIndex(c *Catalog) *uriIndex {
 		in := &c.backends[i]
 		label := in.label()
 		x.names, x.labels = append(x.names, in.Name), append(x.labels, label)
-		x.has = append(x.has, label != "" && (extension.Declares(in.Capabilities, extension.UI) || extension.Declares(in.Capabilities, extension.Skills)))
-		x.reads = append(x.reads, in.State != Missing && declares(in.Capabilities, Resources.capability()))
+		x.has = append(x.has, label != "" && (extension.Declares(in.Capabilities, extension.UI) || Skills.declaredIn(in.Capabilities)))
+		x.reads = append(x.reads, in.State != Missing && Resources.declaredIn(in.Capabilities))
 		if label != "" {
 			x.of[label] = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
 		}
 	}
-	for _, k := range []Kind{Resources, Templates, Tools} {
+	for _, k := range []Kind{Resources, Templates, Tools, Skills} {
 		for e := range c.Entries(k) {
 			uris := e.uses
-			if k != Tools && e.Own != e.Name {
+			if !k.usesURIs() && e.Own != e.Name {
 				uris = []string{e.Own}
 			}
 			if len(uris) == 0 || x.labels[e.Backend] == "" {
@@ -151,16 +151,20 @@ func (c *Catalog) known(backend int, own string) (e, from *Entry) {
 	return c.byTemplate(backend, own)
 }
 
-// listed returns the entry for a URI that the backend lists, or that one of its tools has.
+// usesURIs reports whether items of the kind have the URIs of resources in them.
+func (k Kind) usesURIs() bool { return k == Tools || k == Skills }
+
+// listed returns the entry for a URI that the backend lists, or that one of its tools or skills
+// has.
 func (c *Catalog) listed(backend int, own string) (e, from *Entry) {
 	if e, ok := c.sections[Resources].find(c.outer(backend, own)); ok && e.Backend == backend {
 		return e, nil
 	}
 	for _, item := range c.uris.own[own] {
-		if item.Kind != Tools || item.Backend != backend {
+		if !item.Kind.usesURIs() || item.Backend != backend {
 			continue
 		}
-		if shown, ok := c.Tool(item.Name); ok && shown.Backend == backend {
+		if shown, ok := c.Find(item.Kind, item.Name); ok && shown.Backend == backend {
 			if e = c.unlistedEntry(backend, own); e != nil {
 				return e, &Entry{Kind: Resources, Backend: backend, BackendName: item.BackendName}
 			}

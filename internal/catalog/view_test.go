@@ -15,7 +15,8 @@ func viewed() *Catalog {
 		with(Tools, tools("read", "write")...).
 		with(Prompts, prompt("read"), prompt("write")).
 		with(Resources, resource("x:read"), resource("x:write")).
-		with(Templates, template("x:{any}"), template("y:write/{any}"))
+		with(Templates, template("x:{any}"), template("y:write/{any}")).
+		with(Skills, skill("x:read"), skill("skill://write/SKILL.md"))
 	return Build([]Backend{a}, Options{PageItems: 1})
 }
 
@@ -26,8 +27,8 @@ func TestViewListsWhatMayBeCalled(t *testing.T) {
 	base := viewed()
 	v := base.View(notWrite)
 	if diff := cmp.Diff(
-		[]string{names(v, Tools), names(v, Prompts), names(v, Resources), names(v, Templates)},
-		[]string{"a__read", "a__read", "x:read", "x:{any}"}); diff != "" {
+		[]string{names(v, Tools), names(v, Prompts), names(v, Resources), names(v, Templates), names(v, Skills)},
+		[]string{"a__read", "a__read", "x:read", "x:{any}", "x:read"}); diff != "" {
 		t.Errorf("listed (-got +want):\n%s", diff)
 	}
 	for k := range NumKinds {
@@ -98,8 +99,8 @@ func TestViewAsksOnce(t *testing.T) {
 		asked[e]++
 		return len(asked)%2 == 0
 	})
-	if len(asked) != 8 {
-		t.Errorf("asked for %d entries, want 8", len(asked))
+	if len(asked) != 10 {
+		t.Errorf("asked for %d entries, want 10", len(asked))
 	}
 	for e, n := range asked {
 		if n != 1 {

@@ -68,6 +68,11 @@ const (
 	AppURI  = "SB_APP_URI"
 )
 
+// The codes of skills of servers.
+const (
+	SkillShared = "SB_SKILL_SHARED"
+)
+
 // The codes of definitions that differ from the approved ones.
 const (
 	ItemFrozen     = "SB_ITEM_FROZEN"
@@ -276,6 +281,10 @@ func All() []Entry {
 			AppURI, "A pattern of the policy matches the URI of an app or a skill as its server writes it, and is not about it.",
 			"Clients see `ui://page` of the server `maps` as `ui://maps/page`, and rules are about that.",
 			"Write the name of the server into the pattern, such as `ui://maps/*`.", false,
+		}, {
+			SkillShared, "Several servers serve a skill under one URI, and only that of the first is listed.",
+			"The URI has another scheme than `skill`, so that it is the same through the gateway; or the servers have `prefix: \"\"`.",
+			"Put the server that is to have it first in the file, or give the servers prefixes if the URIs begin with `skill:`.", false,
 		}, {
 			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
 			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",

@@ -329,7 +329,7 @@ func (s *Source) maySendWithout(req *mcp.Request) bool {
 func isOwnMethod(method string) bool {
 	switch method {
 	case "", "initialize", "server/discover", "ping", "logging/setLevel", "subscriptions/listen",
-		"tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list":
 		return true
 	}
 	return false

@@ -41,6 +41,7 @@ const (
 	FieldResources
 	FieldResourceTemplates
 	FieldPrompts
+	FieldSkills
 	FieldSupportedVersions
 	FieldServerInfo
 	FieldInstructions
@@ -109,9 +110,9 @@ func (f Field) parent() Field {
 	}
 }
 
-// isList reports whether f is a list of tools, prompts, resources or resource
-// templates.
-func (f Field) isList() bool { return f >= FieldTools && f <= FieldPrompts }
+// isList reports whether f is a list of tools, prompts, resources, resource templates or
+// skills.
+func (f Field) isList() bool { return f >= FieldTools && f <= FieldSkills }
 
 // fieldKeys is never written to.
 //
@@ -145,6 +146,7 @@ var fieldKeys = [endFields]string{
 	FieldResources:         "resources",
 	FieldResourceTemplates: "resourceTemplates",
 	FieldPrompts:           "prompts",
+	FieldSkills:            "skills",
 	FieldSupportedVersions: "supportedVersions",
 	FieldServerInfo:        "serverInfo",
 	FieldInstructions:      "instructions",

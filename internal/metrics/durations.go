@@ -26,6 +26,7 @@ func methods() []string {
 		"tools/call", "prompts/get", "resources/read", "completion/complete",
 		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover",
 		OtherMethod,
+		"skills/list", "skills/get", "resources/directory/read",
 	}
 }
 

@@ -149,7 +149,7 @@ func Parse(text []byte) (*Lock, error) {
 			l.servers[server] = Server{words[2], words[3]}
 		case !inServer:
 			wrong = "the first line must be about a server"
-		case len(words) != 3 || !slices.Contains([]Kind{Tool, Prompt, Template, Instructions, Page}, Kind(words[0])):
+		case len(words) != 3 || !slices.Contains([]Kind{Tool, Prompt, Template, Instructions, Skill, Page}, Kind(words[0])):
 			wrong = "a line is a kind, a name and a digest: tool NAME sha256:..."
 		default:
 			key := Key{server, Kind(words[0]), words[1]}

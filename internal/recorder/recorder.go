@@ -96,7 +96,7 @@ const OtherMethod = "_OTHER"
 
 // Methods returns the methods of the requests that are recorded.
 func Methods() []string {
-	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete", OtherMethod}
+	return []string{"tools/call", "prompts/get", "resources/read", "completion/complete", "skills/get", "resources/directory/read", OtherMethod}
 }
 
 // Outcomes returns how a call may end.

@@ -45,11 +45,6 @@ func (e exceptions) mayBeEmpty(w way, scenario string) bool {
 }
 
 const (
-	// notOffered is the reason for the scenarios of an extension.
-	notOffered = "the server does not offer the extension"
-	// notPassedOn is the reason for the scenarios of an extension behind the gateway.
-	notPassedOn = "an extension is negotiated by the two ends of a connection, and the gateway does not support this one " +
-		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite checks nothing if the client is not offered the extension"
 	// noProofs is the reason for the scenarios of DPoP.
 	noProofs = "tokens that are bound to a key of the client (RFC 9449) are not requested"
 	// noKeys is a reason of docs/bridge.md.
@@ -65,18 +60,11 @@ func knownExceptions(t *testing.T) exceptions {
 	}
 	return exceptions{
 		unchecked: map[string]string{
-			"sep-2640-skills-directory":   notOffered,
-			"sep-2640-skills-enumeration": notOffered,
-			"sep-2640-skills-manifest":    notOffered,
-			"tasks-status-notifications":  "the suite itself always skips it",
+			"tasks-status-notifications": "the suite itself always skips it",
 		},
 		hops: map[string]string{
 			"server-sse-polling": "a server ends the response of a call, and its client reconnects for the rest: this frees a connection of one hop only, " +
 				"and modern servers do not do it; the gateway ends its own responses by `streamLife`",
-			"sep-2640-client-no-prefetch":        notPassedOn,
-			"sep-2640-client-verify-digest":      notPassedOn,
-			"sep-2640-client-verify-size":        notPassedOn,
-			"sep-2640-client-verify-frontmatter": notPassedOn,
 		},
 		unsupported: map[string]string{
 			"auth/dpop":       noProofs,

@@ -113,7 +113,7 @@ func served(open func(*testing.T) string) func(*testing.T, suite) func(set) []sc
 // servers returns the ways to a server, the reference ways first.
 func (p programs) servers() []way {
 	stateful, stateless := p.theirs("false"), p.theirs("true")
-	old, current, both := p.ours(legacy), p.ours(modern), p.ours("")
+	old, current, both := p.ours(legacy, "knots"), p.ours(modern, "knots"), p.ours("", "knots")
 	return []way{
 		{name: direct + "fixture", note: "our server, directly", open: served(both)},
 		{name: direct + "sessions", note: "the conformance server of the Go SDK with sessions, directly",
@@ -124,8 +124,8 @@ func (p programs) servers() []way {
 			open: p.through(bare(stateful)), like: direct + "sessions"},
 		{name: through + "stateless", note: "the gateway in front of the same without sessions",
 			open: p.through(bare(stateless)), like: direct + "stateless"},
-		{name: through + "one of five", note: "the gateway in front of our server and four more with prefixes",
-			open: p.through(bare(both), named(old), named(current), named(stateful), named(stateless))},
+		{name: through + "one of five", note: "the gateway in front of our server without a skill and four more with prefixes, two of them ours with a skill",
+			open: p.through(bare(p.ours("", "")), named(p.ours(legacy, "knots")), named(p.ours(modern, "splices")), named(stateful), named(stateless))},
 		{name: through + "tokens", note: "the gateway in front of our server, for requests with the tokens of an identity provider only",
 			open: p.withTokens(bare(both))},
 		{name: through + "legacy", note: "the gateway in front of our server, which serves the legacy era only",
@@ -139,9 +139,10 @@ func (p programs) servers() []way {
 	}
 }
 
-// ours is the fixture, in one era or, if that is empty, in both.
-func (p programs) ours(only era) func(*testing.T) string {
-	args := []string{"-addr", "127.0.0.1:0"}
+// ours is the fixture, in one era or, if that is empty, in both. It has a skill of this name, if that is
+// not empty.
+func (p programs) ours(only era, skill string) func(*testing.T) string {
+	args := []string{"-addr", "127.0.0.1:0", "-skill", skill}
 	if only != "" {
 		args = append(args, "-era", string(only))
 	}

@@ -82,12 +82,13 @@ func isReadOnly(req *mcp.Request) bool {
 	return IsReadMethod(req.Method)
 }
 
-// IsReadMethod reports whether the protocol defines the method as one that changes
+// IsReadMethod reports whether the protocol, or the extension for skills, defines the method as one that changes
 // nothing.
 func IsReadMethod(method string) bool {
 	switch method {
 	case MethodDiscover, MethodPing, MethodToolsList, "prompts/list", "resources/list", "resources/templates/list",
-		"completion/complete", "tasks/get", "resources/read", "prompts/get":
+		"completion/complete", "tasks/get", "resources/read", "prompts/get",
+		"skills/list", "skills/get", "resources/directory/read":
 		return true
 	default:
 		return false

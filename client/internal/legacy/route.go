@@ -101,7 +101,7 @@ func (s *clientSession) onlyCall() *session.Call {
 }
 
 func listMethods() []string {
-	return []string{call.MethodToolsList, "prompts/list", "resources/list", "resources/templates/list"}
+	return []string{call.MethodToolsList, "prompts/list", "resources/list", "resources/templates/list", "skills/list"}
 }
 
 // routeNotification passes a notification to the call or request that it names. One that

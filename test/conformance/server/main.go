@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -32,6 +33,7 @@ import (
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "listen address")
 	era := flag.String("era", "", "serve only this `era`, legacy or modern; default both")
+	skill := flag.String("skill", "knots", "the `name` of the skill; if empty there is none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -41,14 +43,14 @@ func main() {
 		cancel()
 	}()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, *addr, *era, os.Stdout, logger); err != nil {
+	if err := run(ctx, *addr, *era, *skill, os.Stdout, logger); err != nil {
 		logger.ErrorContext(ctx, "server failed", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
 
 // run serves until the context ends, and prints the address to out.
-func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logger) error {
+func run(ctx context.Context, addr, era, skill string, out io.Writer, logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &mux.Mux{Name: "signalbox-conformance", Version: "1", Instructions: "What the conformance suite asks for, and nothing of use."}
@@ -56,7 +58,15 @@ func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logg
 	if err := m.Add(items(m)...); err != nil {
 		return err
 	}
-	s := server.New(m, server.Config{Logger: logger})
+	var served mcp.Handler = m
+	if skill != "" {
+		with := skills{m, skill}
+		if err := m.Add(with.items()...); err != nil {
+			return err
+		}
+		served = with
+	}
+	s := server.New(served, server.Config{Logger: logger})
 	defer func() { _ = s.Shutdown(ctx) }() // the same for requests: ctx has ended, or serving has failed
 	endpoint, err := only(era, s)
 	if err != nil {

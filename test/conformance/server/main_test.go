@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 	output, out := io.Pipe()
 	over := make(chan error, 1)
 	go func() { // ends with ctx, below
-		err := run(ctx, "127.0.0.1:0", "", out, slog.New(slog.DiscardHandler))
+		err := run(ctx, "127.0.0.1:0", "", "knots", out, slog.New(slog.DiscardHandler))
 		_ = out.CloseWithError(err) // unblocks the reader
 		over <- err
 	}()

@@ -207,7 +207,7 @@ func ItemCounts(b *signalbox.BackendStatus) string {
 	for _, c := range []struct {
 		n    int
 		noun string
-	}{{b.Tools, "tool"}, {b.Resources, "resource"}, {b.Templates, "template"}, {b.Prompts, "prompt"}} {
+	}{{b.Tools, "tool"}, {b.Resources, "resource"}, {b.Templates, "template"}, {b.Prompts, "prompt"}, {b.Skills, "skill"}} {
 		if c.n > 0 {
 			counts = append(counts, output.Plural(c.n, c.noun))
 		}

@@ -35,8 +35,8 @@ func New(e *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock",
 		Short: "Pin the definitions of tools and prompts that servers offer now",
-		Long: `Write a line for each tool, prompt and template of resources, and for the instructions of each server,
-into the lock file beside the configuration. From then on a definition that changes is not
+		Long: `Write a line for each tool, prompt, skill and template of resources, and for the instructions of each
+server, into the lock file beside the configuration. From then on a definition that changes is not
 offered until it is approved: if nothing but its text has changed, the approved one is offered
 in its place, and otherwise it is neither listed nor called. Keep the lock file and the folder
 pins, which has the texts, in version control.
@@ -70,7 +70,7 @@ func NewApprove(e *command.Env) *cobra.Command {
 		Short: "Show what servers have changed, and approve it",
 		Long: `Show the difference between what a server offers and what was approved, with the characters
 that people do not see spelt out, and approve it after a question. NAME is the server's own
-name of a tool, a prompt or a template; without one, everything of the server is meant.
+name of a tool, a prompt or a template, or the URI of a skill; without one, everything of the server is meant.
 Running gateways offer it at once.`,
 		Args: command.ArgsBetween(0, 1000, "SERVER and NAMEs"),
 		RunE: func(cmd *cobra.Command, args []string) error {

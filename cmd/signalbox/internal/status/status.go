@@ -306,13 +306,23 @@ func writeBackends(b *bytes.Buffer, s *control.Status) {
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tOFFERS\tLISTS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\tLISTED")
+	hasSkills := false
+	for i := range s.Backends {
+		hasSkills = hasSkills || s.Backends[i].Skills > 0
+	}
+	skills := func(text string) string {
+		if !hasSkills {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tOFFERS\tLISTS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\t"+skills("SKILLS")+"LISTED")
 	for i := range s.Backends {
 		u := &s.Backends[i]
 		offered, listed := &u.Offered, u.Listed()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", output.VisibleLine(u.Name), output.VisibleLine(u.State), cmp.Or(output.VisibleLine(string(u.Version)), "-"),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s%s\n", output.VisibleLine(u.Name), output.VisibleLine(u.State), cmp.Or(output.VisibleLine(string(u.Version)), "-"),
 			offered.Total(), listed.Total(), countOf(offered.Tools, listed.Tools), cost.SizeOf(u.ToolBytes), countOf(offered.Resources, listed.Resources),
-			countOf(offered.Templates, listed.Templates), countOf(offered.Prompts, listed.Prompts), output.Ago(s.Now(), u.Since))
+			countOf(offered.Templates, listed.Templates), countOf(offered.Prompts, listed.Prompts), skills(countOf(offered.Skills, listed.Skills)), output.Ago(s.Now(), u.Since))
 	}
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
