@@ -174,13 +174,13 @@ func TestEachMemberIsPinned(t *testing.T) {
 		s := newShop(true)
 		listed := approved
 		s.On["tools/list"] = func(x *faultyserver.Exchange) { x.Result(`{"tools":[` + listed + `]}`) }
-		cfg, file := lockShop(t, "")
+		_, file := lockShop(t, "")
 		l, digest := pins.NewLock(), pins.NewDigester(nil).Of([]byte(approved))
 		l.SetServer("s", pins.Server{Name: "shop", Version: "1"})
 		l.Approve(pins.Key{Server: "s", Kind: pins.Tool, Name: "list"}, digest)
 		writeText(t, config.TextFile(file, digest), approved)
 		writeText(t, config.LockFile(file), string(l.Format()))
-		cfg = loadShop(t, file, "")
+		cfg := loadShop(t, file, "")
 		h := gatewaytest.Open(t, *cfg, signalbox.Options{Transport: shopServers(t, s)})
 		for _, change := range []struct{ was, is string }{
 			{`"List"`, `"ATTACK"`}, {`"Lists the goods."`, `"ATTACK"`}, {`"destructiveHint":false`, `"destructiveHint":true`},

@@ -25,10 +25,7 @@ import (
 )
 
 // listPeer is a gateway over HTTP that lists are measured of.
-type listPeer struct {
-	url  string
-	size int // of a list
-}
+type listPeer struct{ url string }
 
 // openListPeer returns a gateway that knows all its tools.
 func openListPeer(b *testing.B, cfg config.Config) (*signalbox.Gateway, *listPeer) {
