@@ -31,7 +31,7 @@ type pinsInUse struct {
 	mu    sync.Mutex
 	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
 	held  map[pins.Key]string    // pages that were held when they were last read, and why
-	known map[listedItem]itemPin  // the latest items
+	known map[listedItem]itemPin // the latest items
 }
 
 func newPinsInUse(cfg *config.Config) *pinsInUse {

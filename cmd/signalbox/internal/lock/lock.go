@@ -7,6 +7,7 @@ package lock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,11 @@ func (l *locked) gone(s *signalbox.DefinedServer) (keys []pins.Key) {
 	return keys
 }
 
+// unknownLine returns why the definitions of a server are not known.
+func unknownLine(s *signalbox.DefinedServer) string {
+	return output.VisibleLine(fmt.Sprintf("the definitions of %s are not known: %s", s.Name, cmp.Or(s.Reason, "it has not answered yet")))
+}
+
 // unreadLines returns a line for each page of a server that could not be read.
 func unreadLines(s *signalbox.DefinedServer) (lines []string) {
 	for _, p := range s.Unread {
@@ -173,6 +179,7 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
 		case !s.Known:
 			unknown = append(unknown, s.Name)
+			notes = append(notes, unknownLine(&s))
 		}
 		for i := range l.now.Items {
 			d := &l.now.Items[i]
@@ -249,6 +256,7 @@ func (l *locked) check(e *command.Env) error {
 	for _, s := range l.now.Servers {
 		if !s.Known {
 			unknown = append(unknown, s.Name)
+			b.WriteString(unknownLine(&s) + "\n")
 			continue
 		}
 		for i := range l.now.Items {
