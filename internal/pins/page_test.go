@@ -13,13 +13,13 @@ import (
 func TestPageURIs(t *testing.T) {
 	for tool, want := range map[string][]string{
 		`{"name":"a"}`: nil,
-		`{"_meta":{"ui":{"resourceUri":"ui://a/x.html","visibility":["app"]}}}`:                                             {"ui://a/x.html"},
-		`{"_meta":{"ui/resourceUri":"ui://a"}}`:                                                                             {"ui://a"},
-		`{"_meta":{"openai/outputTemplate":"UI://a"}}`:                                                                      {"UI://a"},
-		`{"_meta":{"ui":{"resourceUri":"ui://a"},"ui/resourceUri":"ui://a","openai/outputTemplate":"ui://b"}}`:              {"ui://a", "ui://b"},
+		`{"_meta":{"ui":{"resourceUri":"ui://a/x.html","visibility":["app"]}}}`:                                            {"ui://a/x.html"},
+		`{"_meta":{"ui/resourceUri":"ui://a"}}`:                                                                            {"ui://a"},
+		`{"_meta":{"openai/outputTemplate":"UI://a"}}`:                                                                     {"UI://a"},
+		`{"_meta":{"ui":{"resourceUri":"ui://a"},"ui/resourceUri":"ui://a","openai/outputTemplate":"ui://b"}}`:             {"ui://a", "ui://b"},
 		`{"_meta":{"ui":{"resourceUri":"file:///etc/passwd"},"x":{"resourceUri":"ui://a"}},"ui":{"resourceUri":"ui://a"}}`: nil,
-		`{"_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}}`:                                                          nil,
-		`{"_meta":"ui://a"}`:                                                    nil,
+		`{"_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}}`:                                                         nil,
+		`{"_meta":"ui://a"}`: nil,
 		`{"_meta":{"ui":{"resourceUri":"ui:\u002f/a","resourceUri":"ui://b"}}}`: {"ui://a", "ui://b"},
 	} {
 		if diff := cmp.Diff(want, PageURIs([]byte(tool))); diff != "" {

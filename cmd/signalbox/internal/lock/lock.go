@@ -324,13 +324,8 @@ func writeLines(b *strings.Builder, sign, text string) {
 
 // adviceLine returns a note about a definition as a line. of is the definition, or "" if it is named above.
 func adviceLine(of string, note pins.Note) string {
-	line := "look at"
-	for _, part := range []string{of, note.Path} {
-		if part != "" {
-			line += " " + part
-		}
-	}
-	return output.VisibleLine(line + ": " + note.Text)
+	words := slices.DeleteFunc([]string{"look at", of, note.Path}, func(part string) bool { return part == "" })
+	return output.VisibleLine(strings.Join(words, " ") + ": " + note.Text)
 }
 
 // approve shows the differences and approves them.
