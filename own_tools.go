@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -227,8 +226,8 @@ func toolParams(outer *mcp.Object, name string, arguments []byte) (*mcp.Object, 
 	return &obj, nil
 }
 
-// nearestTools returns the end of a sentence with the tools that an unknown name may mean, of those that the
-// sender of a request can call.
+// nearestTools returns the end of a sentence with the tools that an unknown name may mean, the nearest first, of
+// those that the sender of a request can call.
 func (g *Gateway) nearestTools(req *mcp.Request, name string) string {
 	v := g.viewFor(viewerOf(req))
 	if !v.catalog.HasFinder() {
@@ -241,7 +240,6 @@ func (g *Gateway) nearestTools(req *mcp.Request, name string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(names)
 	return "; the nearest are " + strings.Join(names, ", ")
 }
 

@@ -82,6 +82,7 @@ func TestSearchView(t *testing.T) {
 					`{"name":"a","name":"b"}`:               "each of them once",
 					`{"name":"github__read","arguments":7}`: "arguments must be an object",
 					`{"name":"github__raed"}`:               `there is no tool "github__raed"; the nearest are github__read, github__slow: find tools with find_tool`,
+					`{"name":"github__slo"}`:                `there is no tool "github__slo"; the nearest are github__slow, github__read: find tools with find_tool`,
 					`{"name":"wiki__read"}`:                 `there is no tool "wiki__read"; the nearest are`,
 					`{"name":"files__delete"}`:              `there is no tool "files__delete"; the nearest are`,
 					`{"name":"find_tool"}`:                  `there is no tool "find_tool"`,

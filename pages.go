@@ -70,10 +70,10 @@ type pageRead struct {
 
 // pageRead returns what judges the result of a request, or nil if it is not for a pinned page.
 func (g *Gateway) pageRead(f lookupResult, method, uri string) *pageRead {
-	if method != "resources/read" || !pins.IsPageURI(uri) || f.view.pages == nil || f.cfg.Lock() == nil {
+	if method != "resources/read" || !pins.IsPageURI(uri) || f.pages == nil || f.cfg.Lock() == nil {
 		return nil
 	}
-	key, ok := f.view.pages()[[2]string{f.entry.BackendName, glob.PlainURI(f.entry.Own)}]
+	key, ok := f.pages()[[2]string{f.entry.BackendName, glob.PlainURI(f.entry.Own)}]
 	if !ok {
 		return nil
 	}

@@ -192,7 +192,7 @@ func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, tex
 		switch {
 		case !known:
 			v.State = New
-			if !p.AllowNew && !(key.Kind == Page && p.AllowPages) {
+			if !p.AllowNew && (key.Kind != Page || !p.AllowPages) {
 				v.Use = nil
 			}
 		case digest == digests.Of(definition):

@@ -7,6 +7,7 @@ package lock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,11 @@ func (l *locked) gone(s *signalbox.DefinedServer) (keys []pins.Key) {
 	return keys
 }
 
+// unknownLine returns why the definitions of a server are not known.
+func unknownLine(s *signalbox.DefinedServer) string {
+	return output.VisibleLine(fmt.Sprintf("the definitions of %s are not known: %s", s.Name, cmp.Or(s.Reason, "it has not answered yet")))
+}
+
 // unreadLines returns a line for each page of a server that could not be read.
 func unreadLines(s *signalbox.DefinedServer) (lines []string) {
 	for _, p := range s.Unread {
@@ -173,6 +179,7 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
 		case !s.Known:
 			unknown = append(unknown, s.Name)
+			notes = append(notes, unknownLine(&s))
 		}
 		for i := range l.now.Items {
 			d := &l.now.Items[i]
@@ -249,6 +256,7 @@ func (l *locked) check(e *command.Env) error {
 	for _, s := range l.now.Servers {
 		if !s.Known {
 			unknown = append(unknown, s.Name)
+			b.WriteString(unknownLine(&s) + "\n")
 			continue
 		}
 		for i := range l.now.Items {
@@ -316,13 +324,8 @@ func writeLines(b *strings.Builder, sign, text string) {
 
 // adviceLine returns a note about a definition as a line. of is the definition, or "" if it is named above.
 func adviceLine(of string, note pins.Note) string {
-	line := "look at"
-	for _, part := range []string{of, note.Path} {
-		if part != "" {
-			line += " " + part
-		}
-	}
-	return output.VisibleLine(line + ": " + note.Text)
+	words := slices.DeleteFunc([]string{"look at", of, note.Path}, func(part string) bool { return part == "" })
+	return output.VisibleLine(strings.Join(words, " ") + ": " + note.Text)
 }
 
 // approve shows the differences and approves them.
