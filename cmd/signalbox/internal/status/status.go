@@ -276,7 +276,7 @@ func statusText(place string, s *control.Status, f *statusFlags) []byte {
 	}
 	b.WriteByte('\n')
 	if r := s.Results; r != nil {
-		fmt.Fprintf(&b, "%s of tools cut, %d kept with %d KiB, %d dropped for lack of room\n", output.Plural(int(r.Cut), "result"), r.Kept, (r.Bytes+1023)>>10, r.Evicted) //nolint:gosec // far from the limit of an int
+		fmt.Fprintf(&b, "%s of tools cut, %d kept with %d KiB, %d dropped for lack of room\n", output.Plural(int(r.Cut), "result"), r.Kept, (r.Bytes+1023)>>10, r.Evicted)
 	}
 	writeBackends(&b, s)
 	writeProcesses(&b, s)
