@@ -392,7 +392,7 @@ func (x *explainer) withheld(it *ExplainedItem, d *catalog.Decision) {
 func (x *explainer) naming(i int, own string) (string, config.Place) {
 	in := &x.in[i]
 	if in.OwnNames {
-		return fmt.Sprintf("profile %s: names: own", x.profile.Name), x.places.Setting("", "profiles", x.profile.Name, "names")
+		return fmt.Sprintf("profile %s: names: own", x.profile.Name), x.places.Setting(config.NamesOwn, "profiles", x.profile.Name, "names")
 	}
 	if to, ok := in.Rules.Rename[own]; ok {
 		return fmt.Sprintf("renamed %q", to), x.places.Server(in.Name, to, "rename", own)

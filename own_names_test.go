@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,17 +206,17 @@ func TestQuotasAndFiltersOfProfileOfOne(t *testing.T) {
 		if got := c.ask("tools/call", "get-time", ""); !strings.Contains(got, "get-time of somewhere") {
 			t.Error(got)
 		}
-		const tasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
-		post := func(method, name, params string) string {
-			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,%s}}`, method, params, tasks)
-			return s.At("west").Post(body, gatewaytest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}).Body
+		sess := s.At("west").Legacy()
+		legacy := func(method, params string) string {
+			return s.At("west").Post(gatewaytest.LegacyRequest("1", method, params), sess).Body
 		}
-		var begun struct{ Result struct{ TaskID string } }
-		if body := post("tools/call", "long", `"name":"long"`); json.Unmarshal([]byte(body), &begun) != nil || begun.Result.TaskID == "" {
+		var begun struct {
+			Result struct{ Task struct{ TaskID string } }
+		}
+		if body := legacy("tools/call", `{"name":"long","task":{}}`); json.Unmarshal([]byte(body), &begun) != nil || begun.Result.Task.TaskID == "" {
 			t.Fatalf("%s, want a task", body)
 		}
-		synctest.Wait()
-		if got := post("tasks/get", begun.Result.TaskID, `"taskId":"`+begun.Result.TaskID+`"`); !strings.Contains(got, "done by somewhere") {
+		if got := legacy("tasks/result", `{"taskId":"`+begun.Result.Task.TaskID+`"}`); !strings.Contains(got, "done by somewhere") {
 			t.Errorf("%s, want the result to be filtered", got)
 		}
 	})
@@ -274,6 +276,51 @@ func TestUpdatesAtProfilesOfOne(t *testing.T) {
 					continue
 				}
 				stream.WantSilence(time.Minute)
+			}
+		})
+	}
+}
+
+// A call by an own name waits for a server that is still starting, as one by a prefixed name does.
+func TestOwnNameOfStartingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newClockServer(t, "slow")
+		edge := server.New(clock, server.Config{AllowedHosts: []string{"*"}})
+		t.Cleanup(func() { edge.Close() })
+		var started atomic.Bool
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !started.Swap(true) {
+				time.Sleep(time.Second)
+			}
+			edge.ServeHTTP(w, r)
+		})
+		g := gatewaytest.Backends{"slow": slow}.Open(t, func(cfg *config.Config) {
+			cfg.Profiles = []config.Profile{{Name: "own", Servers: []string{"slow"}, Names: config.NamesOwn}}
+		})
+		if got := g.At("own").PostModern("1", "tools/call", "get-time", "").Body; !strings.Contains(got, "get-time of slow") {
+			t.Error(got)
+		}
+	})
+}
+
+// Lists of users are those of the profile, too, by own names.
+func TestOwnNamesOfListsOfUsers(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.give("ann", "pay", "read")
+			d.give("bob", "read")
+			u := openUsers(t, d, era, func(cfg *config.Config) {
+				cfg.Profiles = []config.Profile{{Name: "own", Servers: []string{"crm"}, Names: config.NamesOwn}}
+			})
+			for user, want := range map[string]string{"ann": "pay read", "bob": "read"} {
+				u.signIn(user)
+				list := u.At("own").PostModern("1", "tools/list", "", "", gatewaytest.WithToken(user)).Body
+				gatewaytest.WantEqual(t, era+": "+user, listedNames(list), want)
+				got := u.At("own").PostModern("1", "tools/call", "pay", "", gatewaytest.WithToken(user)).Body
+				if paid := strings.Contains(got, "pay by "+user); paid != (user == "ann") {
+					t.Errorf("%s: %s: %s", era, user, got)
+				}
 			}
 		})
 	}

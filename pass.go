@@ -36,8 +36,8 @@ func passingProfiles(cfg *config.Config) map[string]bool {
 	return all
 }
 
-// withExtensions returns a request whose client shows its extensions to the servers that it calls if and
-// only if its profile passes them. It is the request itself for nearly all.
+// withExtensions returns a request with the setting of its profile: whether the extensions of its client are
+// shown to servers. For nearly all it is the request itself.
 func (g *Gateway) withExtensions(req *mcp.Request) *mcp.Request {
 	if req.Client == nil || req.Client.PassesExtensions == g.view.Load().passing[req.Profile] {
 		return req

@@ -92,7 +92,7 @@ func mergeInstructions(backends []Backend, configured string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// ownInstructions returns the instructions of a backend whose names they can use.
+// ownInstructions returns the instructions of a backend alone, with the names that it uses in them.
 func ownInstructions(in *Backend) string {
 	return shorten(strings.TrimSpace(in.Instructions), maxInstructions)
 }

@@ -178,7 +178,8 @@ func (s *clientSession) noteChange(c listen.Lists) {
 	}
 }
 
-// namedCall returns the call whose progress token a notification of an extension has, or else onlyCall.
+// namedCall returns the call that a notification of an extension names by its progress token, or else
+// onlyCall.
 func (s *clientSession) namedCall(m *mcp.Message) *session.Call {
 	if s.passes && !mcp.IsMethod(m.Method) && m.Params.Has(mcp.FieldProgressToken) {
 		if call := s.progressCall(m); call != nil {
