@@ -4,7 +4,6 @@
 package grant_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,7 +23,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
-	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // exchanger is an identity provider that exchanges tokens (RFC 8693). The token of a user is
@@ -114,73 +111,23 @@ func (x *exchanger) of(token string) (exchanged, bool) {
 	return e, ok && !x.ended[token]
 }
 
-// exchangeBackend is a backend that accepts the tokens of an exchanger for its audience. The
-// answer to a call has the user.
+// exchangeBackend is a backend that accepts the tokens of an exchanger for its audience.
 type exchangeBackend struct {
-	*httptest.Server
-	name string
-	x    *exchanger
-
-	mu    sync.Mutex
-	all   bytes.Buffer // of requests, whole
-	calls []string     // the tokens of tools/call, in order
-	never bool         // all tokens are refused
-	needs string       // a scope that nothing has
-	names string       // the authorization server in the metadata, or "" without metadata
+	userBackend
+	x *exchanger
 }
 
 func newExchangeBackend(t *testing.T, name string, x *exchanger) *exchangeBackend {
 	t.Helper()
-	b := &exchangeBackend{name: name, x: x}
-	b.Server = httptest.NewServer(http.HandlerFunc(b.serve))
-	t.Cleanup(b.Close)
+	b := &exchangeBackend{userBackend{name: name}, x}
+	b.userOf = func(token string) string {
+		if of, ok := x.of(token); ok && of.audience == name {
+			return of.user
+		}
+		return ""
+	}
+	b.start(t)
 	return b
-}
-
-func (b *exchangeBackend) serve(w http.ResponseWriter, r *http.Request) {
-	dump, err := httputil.DumpRequest(r, true)
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	of, ok := b.x.of(token)
-	b.mu.Lock()
-	b.all.Write(dump)
-	isCall := r.Header.Get("Mcp-Method") == "tools/call"
-	if isCall {
-		b.calls = append(b.calls, token)
-	}
-	never, needs, names := b.never, b.needs, b.names
-	b.mu.Unlock()
-	switch {
-	case err != nil:
-		w.WriteHeader(http.StatusInternalServerError)
-	case r.URL.Path == "/.well-known/oauth-protected-resource/mcp" && names != "":
-		answer(w, 200, map[string]any{"resource": b.URL + "/mcp", "authorization_servers": []string{names}, "scopes_supported": []string{"everything"}})
-	case r.URL.Path != "/mcp":
-		http.NotFound(w, r)
-	case !ok || never || of.audience != b.name:
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", scope="everything"`)
-		w.WriteHeader(http.StatusUnauthorized)
-	case needs != "" && isCall:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q`, needs))
-		w.WriteHeader(http.StatusForbidden)
-	default:
-		server := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(f *faultyserver.Exchange) {
-			f.Result(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%q}]}`, of.user))
-		}}}
-		server.ServeHTTP(w, r)
-	}
-}
-
-func (b *exchangeBackend) set(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f()
-}
-
-// seen returns the tokens of calls.
-func (b *exchangeBackend) seen() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.calls)
 }
 
 // dial returns the Credentials of a backend, and a client that uses them.

@@ -29,7 +29,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
-	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 type claims map[string]any
@@ -283,72 +282,18 @@ func (g *granter) of(token, resource string) string {
 	return ""
 }
 
-// vouchedBackend is a backend that accepts the tokens of a granter. The answer to a call has the
-// user.
+// vouchedBackend is a backend that accepts the tokens of a granter.
 type vouchedBackend struct {
-	*httptest.Server
-	name string
-	g    *granter
-
-	mu    sync.Mutex
-	all   bytes.Buffer // of requests, whole
-	calls []string     // the tokens of tools/call, in order
-	never bool         // all tokens are refused
-	needs string       // a scope that nothing has
-	names string       // the authorization server in the metadata
+	userBackend
+	g *granter
 }
 
 func newVouchedBackend(t *testing.T, name string, g *granter) *vouchedBackend {
 	t.Helper()
-	b := &vouchedBackend{name: name, g: g, names: g.URL}
-	b.Server = httptest.NewServer(http.HandlerFunc(b.serve))
-	t.Cleanup(b.Close)
+	b := &vouchedBackend{userBackend{name: name, names: g.URL}, g}
+	b.userOf = func(token string) string { return g.of(token, b.URL+"/mcp") }
+	b.start(t)
 	return b
-}
-
-func (b *vouchedBackend) serve(w http.ResponseWriter, r *http.Request) {
-	dump, err := httputil.DumpRequest(r, true)
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	b.mu.Lock()
-	b.all.Write(dump)
-	isCall := r.Header.Get("Mcp-Method") == "tools/call"
-	if isCall {
-		b.calls = append(b.calls, token)
-	}
-	never, needs, names := b.never, b.needs, b.names
-	b.mu.Unlock()
-	user := b.g.of(token, b.URL+"/mcp")
-	switch {
-	case err != nil:
-		w.WriteHeader(http.StatusInternalServerError)
-	case r.URL.Path == "/.well-known/oauth-protected-resource/mcp":
-		answer(w, 200, claims{"resource": b.URL + "/mcp", "authorization_servers": []string{names}, "scopes_supported": []string{"everything"}})
-	case r.URL.Path != "/mcp":
-		http.NotFound(w, r)
-	case user == "" || never:
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", scope="everything"`)
-		w.WriteHeader(http.StatusUnauthorized)
-	case needs != "" && isCall:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q`, needs))
-		w.WriteHeader(http.StatusForbidden)
-	default:
-		server := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(f *faultyserver.Exchange) {
-			f.Result(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%q}]}`, user))
-		}}}
-		server.ServeHTTP(w, r)
-	}
-}
-
-func (b *vouchedBackend) set(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f()
-}
-
-func (b *vouchedBackend) seen() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.calls)
 }
 
 // idTokens are the ID tokens of principals.

@@ -45,6 +45,9 @@ type group struct {
 	measure func(b *bench, ctx context.Context, g *rig) error
 }
 
+// groupBefore is the group that needs another program, and is left out without one.
+const groupBefore = "before"
+
 // groups returns all groups in the order of measurement.
 func groups() []group {
 	return []group{
@@ -64,6 +67,7 @@ func groups() []group {
 		{name: "growth", waits: true, measure: (*bench).measureGrowth},
 		{name: "parts", long: true, measure: (*bench).measureParts},
 		{name: "record", long: true, measure: (*bench).measureRecord},
+		{name: groupBefore, long: true, measure: (*bench).measureBefore},
 		{name: "profile", long: true, measure: (*bench).measureProfile},
 		{name: "peers", long: true, measure: (*bench).measurePeers},
 	}
@@ -80,7 +84,7 @@ func groupNames() string {
 // chosen returns the groups that the options select.
 func (o options) chosen() ([]group, error) {
 	if o.groups == "" {
-		return slices.DeleteFunc(groups(), func(g group) bool { return o.short && g.long }), nil
+		return slices.DeleteFunc(groups(), func(g group) bool { return o.short && g.long || g.name == groupBefore && o.before == "" }), nil
 	}
 	var some []group
 	for name := range strings.SplitSeq(o.groups, ",") {

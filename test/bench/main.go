@@ -52,6 +52,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // options are the command line options.
 type options struct {
 	program string
+	before  string
 	groups  string
 	short   bool
 	starts  int
@@ -67,6 +68,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.program, "program", "bin/signalbox", "the `PATH` of the gateway's program")
+	f.StringVar(&o.before, "before", "", "the `PATH` of another program of the gateway, for the group before")
 	f.StringVar(&o.groups, "group", "", "the groups to measure, separated by commas (default all): "+groupNames())
 	f.BoolVar(&o.short, "short", false, "measure less, and judge ratios and counts only")
 	f.IntVar(&o.starts, "starts", 5, "how often all processes are started")

@@ -345,6 +345,15 @@ func TestOptions(t *testing.T) {
 	if err != nil || len(short) >= len(groups()) {
 		t.Errorf("the short form has %d of %d groups", len(short), len(groups()))
 	}
+	o.short, o.before = false, ""
+	without, err := o.chosen()
+	if err != nil || len(without) != len(groups())-1 {
+		t.Errorf("%d of %d groups without another program, %v", len(without), len(groups()), err)
+	}
+	o.before = "bin/before"
+	if with, err := o.chosen(); err != nil || len(with) != len(groups()) {
+		t.Errorf("%d of %d groups with another program, %v", len(with), len(groups()), err)
+	}
 	o.groups = "nothing"
 	if _, err := o.chosen(); err == nil {
 		t.Error("no error for a group that is not there")

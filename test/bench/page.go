@@ -49,7 +49,11 @@ func (b *bench) section(name string, tables []*report.Table) string {
 	if p, ok := b.plots[name]; ok {
 		fmt.Fprintf(&s, "![%s](%s/%s.svg)\n\n", p.Title, filepath.Base(b.plotFolder()), name)
 	}
-	return s.String() + b.origin(" GROUP="+name, name)
+	argument := " GROUP=" + name
+	if name == groupBefore {
+		argument += " BEFORE=path"
+	}
+	return s.String() + b.origin(argument, name)
 }
 
 // origin returns the command, the place and the date of a measurement.

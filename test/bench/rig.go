@@ -113,7 +113,12 @@ func toolAt(backend int, tool string) string { return backendName(backend) + "__
 
 // gateway starts a gateway and returns when it lists the given number of tools.
 func (g *rig) gateway(ctx context.Context, c config, tools int) (*proc.Process, error) {
-	p, err := g.launch(ctx, c)
+	return g.gatewayOf(ctx, g.program, c, tools)
+}
+
+// gatewayOf is gateway with a program of its own.
+func (g *rig) gatewayOf(ctx context.Context, program string, c config, tools int) (*proc.Process, error) {
+	p, err := g.launchOf(ctx, program, c)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +128,16 @@ func (g *rig) gateway(ctx context.Context, c config, tools int) (*proc.Process, 
 
 // launch starts a gateway.
 func (g *rig) launch(ctx context.Context, c config) (*proc.Process, error) {
+	return g.launchOf(ctx, g.program, c)
+}
+
+func (g *rig) launchOf(ctx context.Context, program string, c config) (*proc.Process, error) {
 	c.Listen = "127.0.0.1:0"
 	file, err := g.write(c)
 	if err != nil {
 		return nil, err
 	}
-	return g.keep(proc.Start(ctx, g.program, "serve", "--config", file))
+	return g.keep(proc.Start(ctx, program, "serve", "--config", file))
 }
 
 // write writes a configuration to a file.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -62,20 +63,38 @@ func (s *session) features(p server) []feature {
 	return all
 }
 
+// progressAttempts is how often progress is tested. Steps may be missing by chance: of those that
+// a client has not read, the newest remains.
+const progressAttempts = 5
+
 // tryProgress expects every step of a call that has a token.
 func (s *session) tryProgress(c *call) func(context.Context) error {
 	return func(ctx context.Context) error {
-		token := "progress of " + c.Name
-		got, err := s.callText(ctx, c, token)
-		if err != nil {
-			return err
+		var err error
+		for attempt := range progressAttempts {
+			if err = s.wantSteps(ctx, c, fmt.Sprintf("progress of %s, %d", c.Name, attempt)); !errors.Is(err, errNotHeard) {
+				return err
+			}
 		}
-		err = s.wantHeard(ctx, "notifications/progress", c.Steps, func(params string) bool { return strings.Contains(params, token) })
-		if err != nil {
-			return err
-		}
-		return includes(got, c.Want)
+		return err
 	}
+}
+
+// stepsPatience is how long the steps of a call that has ended may take.
+const stepsPatience = 2 * time.Second
+
+func (s *session) wantSteps(ctx context.Context, c *call, token string) error {
+	got, err := s.callText(ctx, c, token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepsPatience)
+	defer cancel()
+	err = s.wantHeard(ctx, "notifications/progress", c.Steps, func(params string) bool { return strings.Contains(params, token) })
+	if err != nil {
+		return err
+	}
+	return includes(got, c.Want)
 }
 
 func (s *session) tryLog(c *call) func(context.Context) error {
