@@ -73,9 +73,6 @@ func (g *Gateway) findSkillItem(ctx context.Context, req *mcp.Request, l lookup)
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		by.verdict = refused.why
-		if !f.isListed() {
-			return by, item, f.unknownURI(l) // that its backend exists is not shown
-		}
 		return by, item, refused.err
 	}
 	by.verdict = item.why
