@@ -18,7 +18,7 @@ INTEROP ?=
 MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./test/sim
 # And the wire, with the edges broken: all known ways, or those whose rule matches.
 BITES ?= .
-# The entries of the list of identity whose mutations the unit tests have to find.
+# The entries of internal/repocheck/testdata/identity.txt and compose.txt whose mutations the unit tests have to find.
 IDENTITY ?= .*
 
 needs-%:
@@ -52,8 +52,8 @@ test: ## unit tests, in seconds; transcripts in some pairs of modes
 race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; transcripts in every pair of modes; a test under ulimit -v
 	TRANSCRIPTS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox
 
-sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all); those of identity, which unit tests find, that match IDENTITY (all)
-	go run ./test/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./test/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./test/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000 && go test -count=1 -vet=off -timeout 20m ./internal/repocheck -v -run 'TestIdentityMutations$$' -identity='$(IDENTITY)'
+sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all); those of identity and of composition, which unit tests find, that match IDENTITY (all)
+	go run ./test/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./test/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./test/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000 && go test -count=1 -vet=off -timeout 30m ./internal/repocheck -v -run 'TestMutationsOfEntries$$' -entries='$(IDENTITY)'
 
 # One package has code for one architecture alone.
 lint: ## format, vet, linters, tidy go.mod; changes nothing

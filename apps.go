@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -55,20 +57,24 @@ func (v *view) appOptions() catalog.Apps {
 // with the features p. A backend without an app is not asked a second time for those that
 // render apps.
 func (v *view) featuresAt(b *activeBackend, p backend.Features) backend.Features {
-	if p.Has(backend.RendersApps) && !v.hasApp(b) {
+	if p.Has(backend.RendersApps) && !v.mayHaveApp(b) {
 		return p &^ backend.RendersApps
 	}
 	return p
 }
 
-// hasApp reports whether a backend has an app, as far as its lists show, or its entry.
-func (v *view) hasApp(b *activeBackend) bool {
-	return !v.cfg.HasNoApps(&b.srv) && (b.srv.HasApps() || v.catalog.HasApp(b.Name()))
+// mayHaveApp reports whether a backend may list an app to clients that render apps: its lists
+// have one, or it declares the extension, or its entry declares that it has one.
+func (v *view) mayHaveApp(b *activeBackend) bool {
+	if v.cfg.HasNoApps(&b.srv) {
+		return false
+	}
+	return b.srv.HasApps() || v.catalog.HasApp(b.Name()) || extension.Declares(v.offerOf(b).Server.Capabilities, extension.UI)
 }
 
-// hasAnyApp reports whether any backend has an app.
-func (v *view) hasAnyApp() bool {
-	return v.catalog.HasApps() || slices.ContainsFunc(v.backends, func(b *activeBackend) bool { return v.hasApp(b) })
+// mayHaveApps reports whether any backend has an app, or may have one in the lists of a user.
+func (v *view) mayHaveApps() bool {
+	return v.catalog.HasApps() || v.hasUsers(v.offered) || slices.ContainsFunc(v.backends, v.mayHaveApp)
 }
 
 // findOwn looks up a tool by the name that its backend has for it. The page of an app calls the
@@ -88,7 +94,7 @@ func (g *Gateway) findOwn(ctx context.Context, req *mcp.Request, name string) (l
 	}
 	v := g.viewFor(of)
 	if f := (lookup{kind: catalog.Tools, name: name}).find(v); f.entry != nil {
-		return f, true, nil
+		return f, true, g.checkListed(req, name, f)
 	}
 	found := v.catalog.AppTools(name)
 	if len(found) == 0 {
@@ -139,9 +145,21 @@ func severalApps(name string, found []*catalog.Entry) error {
 	}
 }
 
+// checkListed returns an error if a tool that is found by its listed name must not be called by
+// it: an app has called another server's tool so.
+func (g *Gateway) checkListed(req *mcp.Request, name string, f lookupResult) error {
+	former := f.ownNames.boundTo(name)
+	if former == nil || f.entry.IsOwn() || former.BackendName == f.entry.BackendName || req.Outer != nil || !g.renders(req.Client) || !f.maySeeTool(viewerOf(req), former) {
+		return nil
+	}
+	return severalApps(name, []*catalog.Entry{former, f.entry})
+}
+
 // ownNames are the tools that were called by the names of their backends, in one configuration.
 // A name that one tool has had is never that of another server's: it becomes refused.
 type ownNames struct {
+	used atomic.Bool // there are some
+
 	mu    sync.Mutex
 	bound map[string]*catalog.Entry
 }
@@ -163,7 +181,18 @@ func (n *ownNames) bind(name string, e *catalog.Entry) (former *catalog.Entry) {
 		n.bound = make(map[string]*catalog.Entry)
 	}
 	n.bound[strings.Clone(name)] = e
+	n.used.Store(true)
 	return nil
+}
+
+// boundTo returns the tool that a name is bound to, or nil.
+func (n *ownNames) boundTo(name string) *catalog.Entry {
+	if n == nil || !n.used.Load() {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bound[name]
 }
 
 // renamedTo returns a request for a tool as one by the name that is listed, with which it is

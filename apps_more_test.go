@@ -4,6 +4,7 @@
 package signalbox_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +81,9 @@ func TestAppsInASearchView(t *testing.T) {
 		for _, own := range []string{"find_tool", "call_tool"} {
 			if !strings.Contains(tools[own], modelOnly) {
 				t.Errorf("%s", tools[own])
+			}
+			if other := plain.list()[own]; strings.Contains(other, "visibility") {
+				t.Errorf("another client is shown %s", other)
 			}
 		}
 		if got := host.request("tools/call", "find_tool", `"arguments":{"query":"refresh show","limit":10}`); strings.Contains(got, "a__refresh") || !strings.Contains(got, "a__show") {
@@ -212,7 +216,9 @@ func TestListChangesForClientsThatRenderApps(t *testing.T) {
 				}
 			}
 		}
-		h := all.Open(t, nil)
+		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { all[r.Host].ServeHTTP(w, r) }))
+		cfg := config.Config{Servers: []config.Backend{{Name: "a", URL: "http://a/mcp"}, {Name: "o", URL: "http://o/mcp"}}}
+		h := gatewaytest.Open(t, cfg, signalbox.Options{Transport: way, ListsFolder: t.TempDir()})
 		host := openAs(h, mcp.V20251125, rendering)
 		host.wantNames("a__show", "a__refresh", "o__plain", "o__meta")
 		stream := h.Listen(host.session)
@@ -309,6 +315,26 @@ func TestOwnNameNeverMoves(t *testing.T) {
 	})
 }
 
+// A name that an app has called is not that of a tool which is listed by it later (C10).
+func TestOwnNameIsNotTakenByAListedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, other, all := withApp()
+		h := all.Open(t, func(cfg *config.Config) { cfg.Servers[1].Prefix = new("") })
+		host, plain := openAs(h, mcp.V20260728, rendering), openAs(h, mcp.V20260728, `{}`)
+		host.wantCalled("show", "show of a")
+		other.set(tool("plain", ""), tool("show", ""), tool("refresh", ""))
+		time.Sleep(2 * time.Minute)
+		plain.list()
+		time.Sleep(5 * time.Second)
+		plain.wantCalled("show", "show of o")
+		if got := host.call("show"); !strings.Contains(got, `2 servers here (a__show, show)`) {
+			t.Errorf("the name of another server's tool: %s", got)
+		}
+		host.wantCalled("plain", "plain of o")
+		host.wantCalled("refresh", "refresh of o") // no app has called it
+	})
+}
+
 // An app that calls before all servers are known waits for those that may have an app, as a
 // call of a shared name does.
 func TestOwnNameWaitsForServers(t *testing.T) {
@@ -355,5 +381,81 @@ func TestOnlyClientRendersApps(t *testing.T) {
 			c.wantNames("a__show", "a__refresh")
 			c.wantCalled("refresh", "refresh of a, renders true")
 		}
+	})
+}
+
+// Users of a server that lists only for them have its app, each its own.
+func TestAppsOfUsers(t *testing.T) {
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.meta = map[string]string{"show": `{"ui":{"resourceUri":"ui://show"}}`, "refresh": `{"ui":{"visibility":["app"]}}`}
+			d.give("ann", "show", "refresh")
+			d.give("bob", "show")
+			u := openUsers(t, d, era, nil)
+			u.signIn("ann")
+			u.signIn("bob")
+			ann := openAs(u.Gateway, mcp.V20260728, rendering, gatewaytest.WithToken("ann"))
+			bob := openAs(u.Gateway, mcp.V20260728, rendering, gatewaytest.WithToken("bob"))
+			plain := openAs(u.Gateway, mcp.V20260728, `{}`, gatewaytest.WithToken("ann"))
+			ann.wantNames("crm__show", "crm__refresh", "wiki__read")
+			bob.wantNames("crm__show", "wiki__read")
+			plain.wantNames("crm__show", "wiki__read")
+			ann.wantCalled("refresh", "refresh by ann")
+			bob.wantCalled("show", "show by bob")
+			bob.wantUnknown("refresh")
+			plain.wantUnknown("refresh")
+			if got := ann.list()["wiki__read"]; !strings.Contains(got, modelOnly) {
+				t.Errorf("%s: %s", era, got)
+			}
+		})
+	}
+}
+
+// A session to which a server adds an app has it, and another one has not.
+func TestAppOfOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGrowing()
+		list := s.On["tools/list"]
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
+			s.mu.Lock()
+			grown := s.grown[x.R.Header.Get("Mcp-Session-Id")]
+			s.mu.Unlock()
+			if !grown {
+				list(x)
+				return
+			}
+			x.Result(`{"tools":[` + tool("grow", "") + `,` + page("grown") + `,` + appOnly("tick") + `]}`)
+		}
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		full := strings.TrimSuffix(fullCapabilities, "}") + `,` + uiExtension + `}`
+		host, other, plain := openAs(h, mcp.V20251125, full), openAs(h, mcp.V20251125, full), openAs(h, mcp.V20251125, fullCapabilities)
+		host.wantNames("b__grow", "b__ask")
+		host.call("b__grow")
+		plain.call("b__grow")
+		host.wantNames("b__grow", "b__grown", "b__tick")
+		if got := host.call("tick"); !strings.Contains(got, `"content":[]`) {
+			t.Errorf("called by the app: %s", got)
+		}
+		plain.wantNames("b__grow", "b__grown")
+		other.wantNames("b__grow", "b__ask")
+		other.wantUnknown("tick")
+	})
+}
+
+// A server that declares the extension and has no tool with a page, such as another gateway, has
+// no app: its own names are unknown, and its tools are for the model alone.
+func TestServerThatDeclaresAppsAndHasNone(t *testing.T) {
+	eraCells(t, func(t *testing.T, v mcp.Version, modern bool) {
+		_, _, all := withApp()
+		s := newAppServer(modern, []string{tool("echo", "")}, []string{tool("echo", "")})
+		s.Capabilities = `{"tools":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`
+		all["d"] = s
+		host := openAs(all.Open(t, nil), v, rendering)
+		if got := host.list()["d__echo"]; !strings.Contains(got, modelOnly) {
+			t.Errorf("listed: %s", got)
+		}
+		host.wantUnknown("echo")
+		host.wantCalled("refresh", "refresh of a")
 	})
 }

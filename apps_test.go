@@ -207,6 +207,9 @@ func TestClientsThatRenderApps(t *testing.T) {
 		host.wantNames("b__show", "b__refresh", "b__more")
 		plain.wantNames("b__show", "b__text")
 		host.wantCalled("b__more", "more of b, renders true")
+		if seen := s.Seen(); modern && seen[len(seen)-1].Header.Get("Mcp-Name") != "more" {
+			t.Errorf("the headers of the call are %v", seen[len(seen)-1].Header)
+		}
 		host.wantCalled("b__refresh", "refresh of b, renders true")
 		plain.wantCalled("b__text", "text of b, renders false")
 		plain.wantUnknown("b__refresh")

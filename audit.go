@@ -33,6 +33,7 @@ func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorde
 	c := audit.Call{
 		ID: done.ID.String(), Parent: done.Parent.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Said: strings.Clone(shorten(why.said)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended), Named: why.named,
+		Inner: done.Inner, InnerOutcome: audit.Outcome(done.InnerOutcome), InnerDelivery: string(done.InnerDelivery),
 	}
 	c.Trace, _ = traceOf(req)
 	if why.passed {

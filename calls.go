@@ -54,7 +54,7 @@ type servedBy struct {
 	said    string         // what the client has called it, if that is another name
 	backend *activeBackend // nil if none was asked
 	passed  bool           // nothing but its method was read
-	isOuter bool           // its answer is that of a call of its own
+	outer   *outerCall     // not nil if its answer is that of calls of its own
 	named   string         // namedOwn, or "" for an item by its listed name
 
 	verdict
@@ -88,7 +88,7 @@ func (g *Gateway) takeCall(req *mcp.Request) (startedCall, *mcp.Request) {
 // nameCall returns the error of a call with its id, unless it is an error of the backend
 // that is passed on as it is.
 func nameCall(err error, c *startedCall) error {
-	if err == nil || c.isOuter {
+	if err == nil || c.outer != nil {
 		return err
 	}
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
@@ -129,6 +129,9 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	if n := len(req.Outer); n > 0 {
 		c.Parent = req.Outer[n-1].Call
 	}
+	if started.outer != nil {
+		started.outer.record(&c)
+	}
 	if req.Client != nil {
 		c.ClientVersion = req.Client.Version
 		c.Client = g.recorder.ClientName(req.Client.Info, clientName)
@@ -166,6 +169,9 @@ func (g *Gateway) logCall(ctx context.Context, req *mcp.Request, c *recorder.Cal
 		slog.String("code", c.Reason), slog.String("delivery", string(c.Delivery)),
 		slog.String("trace_id", trace), slog.String("span_id", span),
 	}
+	if c.Inner > 0 {
+		attrs = append(attrs, slog.Int("innerCalls", c.Inner), slog.String("innerOutcome", c.InnerOutcome), slog.String("innerDelivery", string(c.InnerDelivery)))
+	}
 	attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.Kind() == slog.KindString && a.Value.String() == "" })
 	g.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, CallMessage, attrs...)
 }
@@ -187,12 +193,15 @@ type CallRecord struct {
 	BackendVersion mcp.Version `json:"backendVersion,omitempty"`
 	Outcome        string      `json:"outcome"` // as in the audit record
 	Code           int64       `json:"code,omitzero"`
-	Reason         string      `json:"reason,omitempty"`   // the code of the cause, such as SB_NET_DNS
-	Delivery       string      `json:"delivery,omitempty"` // whether a failed call may have run
-	RequestBytes   int64       `json:"requestBytes"`       // of the parameters
-	ResponseBytes  int64       `json:"responseBytes"`      // of the result; 0 if it is not known
-	Attempts       int         `json:"attempts,omitzero"`  // how often it was sent to the backend
-	Asks           int         `json:"asks,omitzero"`      // requests to the client
+	Reason         string      `json:"reason,omitempty"`        // the code of the cause, such as SB_NET_DNS
+	Delivery       string      `json:"delivery,omitempty"`      // whether a failed call may have run
+	InnerCalls     int         `json:"innerCalls,omitzero"`     // how many calls it has made
+	InnerOutcome   string      `json:"innerOutcome,omitempty"`  // of the worst of them
+	InnerDelivery  string      `json:"innerDelivery,omitempty"` // of the same one
+	RequestBytes   int64       `json:"requestBytes"`            // of the parameters
+	ResponseBytes  int64       `json:"responseBytes"`           // of the result; 0 if it is not known
+	Attempts       int         `json:"attempts,omitzero"`       // how often it was sent to the backend
+	Asks           int         `json:"asks,omitzero"`           // requests to the client
 
 	Millis float64 `json:"durationMs"` // from its receipt until its answer was known
 
@@ -228,6 +237,7 @@ func newCallRecord(c *recorder.Call) CallRecord {
 		ID: c.ID.String(), Parent: c.Parent.String(), Received: c.Received, Method: c.Method, Name: c.Name, Backend: c.Backend, Client: c.Client,
 		ClientVersion: c.ClientVersion, BackendVersion: c.BackendVersion,
 		Outcome: c.Outcome, Code: c.Code, Reason: c.Reason, Delivery: string(c.Delivery),
+		InnerCalls: c.Inner, InnerOutcome: c.InnerOutcome, InnerDelivery: string(c.InnerDelivery),
 		RequestBytes: c.RequestBytes, ResponseBytes: c.ResponseBytes, Attempts: c.Attempts, Asks: c.Asks,
 		Millis:   millis(c.Ended),
 		Admitted: stage(mcp.StageAdmitted), Resolved: stage(mcp.StageResolved), Leased: stage(mcp.StageLeased),

@@ -123,10 +123,8 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 		if all.byFeatures == nil {
 			all.byFeatures = make(map[backend.Features]*clientLists)
 		}
-		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p}
-		l.fetch = func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
-			return g.featureListsOf(ctx, b, p)
-		}
+		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p, renders: p.Has(backend.RendersApps)}
+		l.fetch = g.featureListsOf
 		all.byFeatures[p] = l
 	}
 	return l
@@ -174,9 +172,9 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 		return
 	}
 	of := viewerOf(req)
-	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal}
+	l := &clientLists{g: g, used: &g.perClient.sessionsUsed, principal: of.Principal, renders: g.renders(of.Peer)}
 	l.base = func() *view { return g.viewOf(of) }
-	l.fetch = func(ctx context.Context, b *activeBackend, _ backend.Features) (backend.Lists, error) {
+	l.fetch = func(ctx context.Context, b *activeBackend, _ backend.Features, _ bool) (backend.Lists, error) {
 		return g.userLists.tracker(b, of).ListsFor(ctx, b.inScope(of))
 	}
 	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return l }); ok && !req.Scope.OnEnd(l.close) {
@@ -236,11 +234,13 @@ type clientLists struct {
 	g *Gateway
 
 	// base returns the base view. fetch fetches the lists of a backend on behalf of the
-	// client, or for clients with the features.
+	// client, or for clients with the features; again is whether they may have changed
+	// since an earlier fetch.
 	base  func() *view
-	fetch func(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error)
+	fetch func(ctx context.Context, b *activeBackend, p backend.Features, again bool) (backend.Lists, error)
 
 	features  backend.Features // of the clients; not set for a session
+	renders   bool             // the clients render apps
 	principal string           // of a session
 
 	// used counts the backendLists of this kind that differ from the base.
@@ -330,9 +330,9 @@ func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool
 	defer cancel()
 	base := l.base()
 	p := base.featuresAt(b, l.features)
-	l.clearDirty(own, p)
+	tried := l.clearDirty(own, p)
 	since := base.offerOf(b)
-	lists, err := l.fetch(ctx, b, p)
+	lists, err := l.fetch(ctx, b, p, tried)
 	if err != nil {
 		l.g.log.Debug("could not fetch the lists for a client", slog.String("backend", b.Name()), slog.Any("err", err))
 	}
@@ -352,10 +352,12 @@ func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool
 }
 
 // clearDirty is called before the fetch, so that a change during it causes another.
-func (l *clientLists) clearDirty(own *backendLists, p backend.Features) {
+// It returns whether there was an earlier one.
+func (l *clientLists) clearDirty(own *backendLists, p backend.Features) (tried bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own.dirty, own.began, own.features = false, time.Now(), p
+	return own.tried
 }
 
 func (l *clientLists) doneLocked(own *backendLists) {
@@ -436,10 +438,9 @@ func (l *clientLists) view(v *view) *view {
 		}
 	}
 	l.builtOn, l.built = v, v
-	rendered := v.rendered || l.features.Has(backend.RendersApps)
-	if differs || rendered != v.rendered {
+	if differs || l.renders && v.hasApps && !v.rendered {
 		next := *v
-		next.rendered = rendered
+		next.rendered = v.rendered || l.renders
 		next.offered, next.catalog = offers, next.build(offers)
 		l.g.derive(&next, v)
 		l.built = &next

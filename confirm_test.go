@@ -23,6 +23,7 @@ type confirmPeers struct {
 	t      *testing.T
 	server *faultyserver.HTTP
 	audit  string
+	as     gatewaytest.Header // of modern requests
 }
 
 // withConfirm calls f in a bubble for each era of a server.
@@ -76,7 +77,7 @@ func (p *confirmPeers) modern(method, name, caps, more string) string {
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"` + field + `":"` + name + `"` + more +
 		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + caps + `}}}`
-	return p.Post(body, gatewaytest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}).Body
+	return p.Post(body, gatewaytest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}, p.as).Body
 }
 
 // retry are the members of a retry with an answer.

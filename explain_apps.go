@@ -4,8 +4,6 @@
 package signalbox
 
 import (
-	"fmt"
-
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 )
@@ -23,8 +21,7 @@ func (x *explainer) appsAlone(it *ExplainedItem, d *catalog.Decision) {
 	default:
 		how, at := x.naming(d.Backend, d.Own)
 		it.step(at, "%s", how)
-		it.step(config.Place{}, "for apps alone (visibility in _meta.ui)")
-		it.Summary = fmt.Sprintf("Server %s lists %q for apps alone: clients that render apps have it as %s, and no others.", d.BackendName, d.Own, d.Name)
+		it.step(config.Place{}, "for apps alone (visibility in _meta.ui): clients that render apps have it, and no others")
 		x.ofApp(it, d)
 	}
 }

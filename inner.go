@@ -4,11 +4,15 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/recorder"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -19,7 +23,7 @@ const maxOuter = 4
 // what the gateway offers. It has the sender, the session and the profile of the outer request, so that
 // it finds what the sender finds, and it is admitted, limited, recorded and asked about like a request
 // of the sender. by is the outer call.
-func (g *Gateway) inner(ctx context.Context, outer *mcp.Request, by mcp.OuterCall, method string, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) inner(ctx context.Context, outer *mcp.Request, by *outerCall, method string, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
 	if len(outer.Outer) == maxOuter {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: calls are within one another %d times, which is the limit", method, maxOuter)
 	}
@@ -27,12 +31,60 @@ func (g *Gateway) inner(ctx context.Context, outer *mcp.Request, by mcp.OuterCal
 		Method: method, Params: *params,
 		Client: outer.Client, LogLevel: outer.LogLevel, Principal: outer.Principal, Identity: outer.Identity,
 		Profile: outer.Profile, Scope: outer.Scope, Memory: outer.Memory,
-		Outer:    append(slices.Clip(outer.Outer), by),
+		Outer:    append(slices.Clip(outer.Outer), by.OuterCall),
 		Timeline: new(mcp.Timeline),
 		// No TakesInputRequired: questions are put to the caller, which belongs to the outer request.
 	}
 	req.Timeline.Begin(time.Now())
-	return g.Serve(ctx, req, caller)
+	res, err := g.Serve(ctx, req, caller)
+	if id := req.Timeline.ID(); id != 0 { // it is a call, and was recorded
+		c, ok := g.recorder.Find(id)
+		if !ok {
+			o, _, delivery := callOutcome(ctx, res, err)
+			c.Outcome, c.Delivery = string(o), mcp.Outcome(delivery)
+		}
+		by.add(&c)
+	}
+	return res, err
+}
+
+// outerCall is a call that makes others. Its methods may be called concurrently.
+type outerCall struct {
+	mcp.OuterCall
+
+	mu    sync.Mutex
+	calls int
+	worst recorder.Call
+}
+
+// add adds a call that it has made.
+func (o *outerCall) add(c *recorder.Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.calls == 0 || isWorse(c, &o.worst) {
+		o.worst = *c
+	}
+	o.calls++
+}
+
+// record puts what is known of the calls into the record of the outer one.
+func (o *outerCall) record(c *recorder.Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c.Inner, c.InnerOutcome, c.InnerDelivery = o.calls, o.worst.Outcome, o.worst.Delivery
+}
+
+// isWorse reports whether one call ended worse than another: a call that has failed is worse than one that has not,
+// and of two that have failed, the one of which less is known or that has come further.
+func isWorse(a, b *recorder.Call) bool {
+	rank := func(c *recorder.Call) int {
+		n := slices.Index(recorder.Outcomes(), c.Outcome)
+		if !isFailed(audit.Outcome(c.Outcome)) {
+			return n
+		}
+		return n + 10*(1+slices.Index([]mcp.Outcome{mcp.NotDispatched, mcp.Completed, mcp.Unknown}, cmp.Or(c.Delivery, mcp.Completed)))
+	}
+	return rank(a) > rank(b)
 }
 
 // unknownInnerError is the error of a request within a call for an item that its sender does not have. Nothing was

@@ -117,13 +117,13 @@ func TestInnerCallInTheRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			"shop__buy shop ok", "call_tool  ok",
-			"shop__broken shop tool_error", "call_tool  tool_error",
-			"shop__barred shop error -32099", "call_tool  error -32099",
-			"shop__far shop failed 1001 not_dispatched", "call_tool  failed 1001 not_dispatched",
-			"shop__odd shop failed -32603 unknown", "call_tool  failed -32603 unknown",
+			"shop__buy shop ok", "call_tool  ok 1 ok",
+			"shop__broken shop tool_error", "call_tool  tool_error 1 tool_error",
+			"shop__barred shop error -32099", "call_tool  error -32099 1 error",
+			"shop__far shop failed 1001 not_dispatched", "call_tool  failed 1001 not_dispatched 1 failed not_dispatched",
+			"shop__odd shop failed -32603 unknown", "call_tool  failed -32603 unknown 1 failed unknown",
 		}
-		if diff := cmp.Diff(want, recordOf(t, cfg.Audit.File, "name", "backend", "outcome", "code", "delivery")); diff != "" {
+		if diff := cmp.Diff(want, recordOf(t, cfg.Audit.File, "name", "backend", "outcome", "code", "delivery", "innerCalls", "innerOutcome", "innerDelivery")); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		ids, parents := recordOf(t, cfg.Audit.File, "call"), recordOf(t, cfg.Audit.File, "parent")
@@ -134,7 +134,7 @@ func TestInnerCallInTheRecord(t *testing.T) {
 		}
 		for _, c := range calls {
 			id, _ := mcp.ParseCallID(c.ID)
-			if whole, ok := g.Call(id); c.Name == "call_tool" && (!ok || len(whole.Inner) != 1 || whole.Inner[0].Parent != c.ID) {
+			if whole, ok := g.Call(id); c.Name == "call_tool" && (!ok || len(whole.Inner) != 1 || whole.Inner[0].Parent != c.ID || whole.InnerCalls != 1 || whole.InnerOutcome != c.Outcome || whole.InnerDelivery != c.Delivery) {
 				t.Errorf("call %s (%v): %+v", c.ID, ok, whole)
 			}
 		}

@@ -53,7 +53,7 @@ func (g *Gateway) observeCall(c *recorder.Call, by *servedBy, err error) {
 			b.metrics.client.Observe(c.Method, kind, took)
 		}
 	}
-	if f, ok := errors.AsType[*mcp.Fault](err); ok && outcome == audit.Failed && !by.isOuter { // an inner call has counted it
+	if f, ok := errors.AsType[*mcp.Fault](err); ok && outcome == audit.Failed && by.outer == nil { // an inner call has counted it
 		g.countFailure(b, f)
 	}
 }

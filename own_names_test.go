@@ -267,7 +267,9 @@ func TestUpdatesAtProfilesOfOne(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			s.clocks["west"].Updated(uri)
+			if err := s.clocks["west"].Updated(uri); err != nil {
+				t.Error(err)
+			}
 			for name, stream := range streams {
 				if strings.HasPrefix(name, "west") {
 					if got := stream.Next(); !strings.Contains(got, "notifications/resources/updated") || !strings.Contains(got, uri) {

@@ -25,12 +25,12 @@ import (
 // This file has the tools of the gateway, in profiles with a search view: find_tool and call_tool.
 // Nothing is kept for a client.
 
-// serveOwnTool serves a call of a tool of the gateway, which has the id.
-func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+// serveOwnTool serves a call of a tool of the gateway, which may make calls of its own.
+func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, by *outerCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if item.entry.Name == catalog.FindTool {
 		return g.findTool(ctx, item, req)
 	}
-	return g.callTool(ctx, item, id, req, caller)
+	return g.callTool(ctx, item, by, req, caller)
 }
 
 // bytesOfToken is the size of a token, in bytes, as far as it is known without the model.
@@ -155,7 +155,7 @@ func showTool(e *catalog.Entry, detail string) foundTool {
 
 // callTool serves call_tool and call_tool_readonly: as a request for the tool that the arguments name. All
 // other parameters stay as they are, such as the token for progress.
-func (g *Gateway) callTool(ctx context.Context, item admitted, id mcp.CallID, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	own := item.entry.Name
 	name, arguments, wrong := readCall(own, req.Params.Raw(mcp.FieldArguments))
 	if wrong != "" {
@@ -170,7 +170,7 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, id mcp.CallID, re
 	if err != nil {
 		return nil, err
 	}
-	res, err := g.inner(ctx, req, mcp.OuterCall{Name: own, Call: id}, "tools/call", params, caller)
+	res, err := g.inner(ctx, req, by, "tools/call", params, caller)
 	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
 	}

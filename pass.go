@@ -65,7 +65,7 @@ func (g *Gateway) pass(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	case !v.catalog.PassesExtensions() || !isPassable(req.Method) || len(v.backends) == 0 || isNotification && !req.Passed:
 		return nil, errUnknownMethod(req.Method)
 	case isNotification:
-		return g.passNotification(req, v)
+		return g.passNotification(req, v) //nolint:contextcheck // outlives the request on purpose
 	}
 	c, req := g.takeCall(req)
 	c.name, c.passed = req.Method, true

@@ -67,7 +67,7 @@ func withPassSite(t *testing.T, change func(*config.Config, *faultyserver.HTTP),
 				if change != nil {
 					change(cfg, s.server)
 				}
-				s.profileSite.cfg = *cfg
+				s.cfg = *cfg
 			})
 			f(s)
 		})
@@ -475,7 +475,7 @@ func TestPassEndsWithAReload(t *testing.T) {
 		if got := at.Post(list, sess).Body; !strings.Contains(got, `"events"`) {
 			t.Fatal(got)
 		}
-		next := s.profileSite.cfg
+		next := s.cfg
 		next.Profiles[0].Extensions = ""
 		if err := s.G.Reload(s.T.Context(), next); err != nil {
 			t.Fatal(err)

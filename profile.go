@@ -59,7 +59,7 @@ func (c viewer) owner() string {
 func (g *Gateway) derive(v, before *view) {
 	v.filters = compileFilters(v.cfg, before)
 	v.passing = passingProfiles(v.cfg)
-	v.hasApps = v.hasAnyApp()
+	v.hasApps = v.mayHaveApps()
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}

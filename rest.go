@@ -169,14 +169,15 @@ func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Features, *backend
 }
 
 // featureListsOf returns what a backend offers to clients with these features: as kept with the
-// lists that it offers now, or by a process or session for the question alone.
-func (g *Gateway) featureListsOf(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
+// lists that it offers now, or by a process or session for the question alone. What is kept does
+// not count if it is asked again.
+func (g *Gateway) featureListsOf(ctx context.Context, b *activeBackend, p backend.Features, again bool) (backend.Lists, error) {
 	base := g.view.Load().listsOf(b)
 	if !g.keepsLists(&b.srv) {
 		return b.ListsOf(ctx, p)
 	}
 	key := g.keyOf(&b.srv)
-	if raw := g.kept.Read(key, besideVariant(p)); raw != nil {
+	if raw := g.kept.Read(key, besideVariant(p)); raw != nil && !again {
 		if lists, ok := backend.DecodeListsFor(&base, raw); ok {
 			return lists, nil
 		}

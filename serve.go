@@ -87,6 +87,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
 		f.entry = nil // likewise
 	}
+	if f.entry != nil && kind == catalog.Tools {
+		if err := g.checkListed(req, name, f); err != nil {
+			return by, nil, err
+		}
+	}
 	if f.entry == nil && kind == catalog.Tools && req.Outer == nil && g.renders(req.Client) {
 		found, ok, err := g.findOwn(ctx, req, name)
 		switch {
@@ -118,8 +123,8 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	by.verdict = item.why
 	if f.entry.IsOwn() {
-		by.isOuter = true
-		res, err = g.serveOwnTool(ctx, item, id, req, caller)
+		by.outer = &outerCall{OuterCall: mcp.OuterCall{Name: f.entry.Name, Call: id}}
+		res, err = g.serveOwnTool(ctx, item, by.outer, req, caller)
 		return by, res, err
 	}
 	if kind == catalog.Tools {

@@ -35,6 +35,7 @@ type desk struct {
 	calls   []string               // "USER NAME"
 	listed  []string               // the users that lists were fetched for
 	listens map[chan string]string // of users
+	meta    map[string]string      // _meta of tools, by name
 }
 
 func newDesk() *desk {
@@ -99,7 +100,11 @@ func (d *desk) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (
 			tools = slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == "ask" })
 		}
 		d.listed = append(d.listed, req.Principal)
-		return mcp.NewResult([]byte(strings.Replace(gatewaytest.ToolList(tools...), "{", `{"cacheScope":"public","ttlMs":60000,`, 1)))
+		list := strings.Replace(gatewaytest.ToolList(tools...), "{", `{"cacheScope":"public","ttlMs":60000,`, 1)
+		for name, meta := range d.meta {
+			list = strings.Replace(list, `{"name":"`+name+`",`, `{"name":"`+name+`","_meta":`+meta+`,`, 1)
+		}
+		return mcp.NewResult([]byte(list))
 	case "tools/call":
 		name, _ := req.Params.Text(mcp.FieldName)
 		d.mu.Lock()

@@ -28,7 +28,7 @@ type view struct {
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	rendered bool      // it is for clients that render apps
-	hasApps  bool      // a backend has an app, so that those have another view; set by derive
+	hasApps  bool      // a backend may have an app, so that those have another view; set by derive
 	ownNames *ownNames // of the configuration
 
 	filters *bound.Filters // nil without filters; set by derive

@@ -61,7 +61,13 @@ type Call struct {
 	Code     int64   `json:"code,omitzero"`      // of the error
 	Delivery string  `json:"delivery,omitempty"` // whether a failed call may have run
 	Millis   float64 `json:"durationMs"`         // from its arrival to its end
-	Trace    string  `json:"trace,omitempty"`    // the client's trace ID
+
+	// What is known of the calls that it has made. Each is omitted if there are none.
+	Inner         int     `json:"innerCalls,omitzero"`     // how many
+	InnerOutcome  Outcome `json:"innerOutcome,omitempty"`  // of the worst
+	InnerDelivery string  `json:"innerDelivery,omitempty"` // of the same one
+
+	Trace string `json:"trace,omitempty"` // the client's trace ID
 }
 
 // Outcome is how a call ended.

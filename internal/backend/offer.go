@@ -197,7 +197,6 @@ const AllFeatures = hasElicitation | hasURLElicitation | hasSampling | hasRoots
 // Invalid capabilities declare nothing.
 func FeaturesOf(capabilities []byte) Features {
 	var c struct {
-		Extensions  map[string]jsontext.Value  `json:"extensions"`
 		Elicitation *map[string]jsontext.Value `json:"elicitation"`
 		Sampling    *map[string]jsontext.Value `json:"sampling"`
 		Roots       *map[string]jsontext.Value `json:"roots"`
@@ -218,7 +217,7 @@ func FeaturesOf(capabilities []byte) Features {
 	if c.Roots != nil {
 		p |= hasRoots
 	}
-	if ui := c.Extensions[extension.UI]; len(ui) > 0 && ui[0] == '{' {
+	if extension.Declares(capabilities, extension.UI) {
 		p |= RendersApps
 	}
 	return p

@@ -27,8 +27,9 @@ type Apps struct {
 	Declare bool
 }
 
-// HasApp reports whether a backend of this name has an app: it declares the extension, or one
-// of the tools that it lists has a page or is for apps. With NoApps it has none.
+// HasApp reports whether a backend of this name has an app: one of the tools that it lists has a
+// page or is for apps. A backend with NoApps has none. That it declares the extension does not
+// count: a gateway declares it always.
 func (c *Catalog) HasApp(backend string) bool { return c != nil && c.apps[backend] }
 
 // HasApps reports whether any backend has an app.
@@ -38,7 +39,8 @@ func (c *Catalog) HasApps() bool { return c != nil && len(c.apps) > 0 }
 func (c *Catalog) AppTools(own string) []*Entry {
 	var found []*Entry
 	for e := range c.Entries(Tools) {
-		if e.Own == own && !e.IsOwn() && e.App.ForApp() && c.apps[e.BackendName] {
+		mayCall := !e.IsOwn() && e.App.ForApp()
+		if e.Own == own && mayCall && c.apps[e.BackendName] {
 			found = append(found, e)
 		}
 	}
@@ -60,20 +62,7 @@ func (b *builder) judgeApps(k Kind, backend int, e *Entry) Verdict {
 
 // noteApp records that a backend has an app, if one of its tools shows it.
 func (b *builder) noteApp(backend int, e *Entry) {
-	if e.App.IsOfApp() {
-		b.bears(backend)
-	}
-}
-
-// declaresApp records that a backend has an app, if it declares the extension.
-func (b *builder) declaresApp(backend int) {
-	if extension.Declares(b.in[backend].Capabilities, extension.UI) {
-		b.bears(backend)
-	}
-}
-
-func (b *builder) bears(backend int) {
-	if b.in[backend].NoApps {
+	if !e.App.IsOfApp() || b.in[backend].NoApps {
 		return
 	}
 	if b.apps == nil {
@@ -135,8 +124,8 @@ func (b *builder) hasOwnProfile(backend string) bool {
 	return slices.ContainsFunc(b.opt.Profiles, func(p Profile) bool { return len(p.Backends) == 1 && p.Backends[0] == backend })
 }
 
-// showApps changes the offered tools of a backend for clients that render apps, or of one whose
-// apps are off.
+// showApps changes the offered tools of a backend for clients that render apps, or of one with
+// NoApps.
 func (b *builder) showApps(backend int, tools []*Entry) {
 	in := &b.in[backend]
 	switch {
@@ -171,7 +160,7 @@ func (a Apps) showOwn(e *Entry) *Entry {
 // because clients that render apps look up the page of a tool there.
 func (a Apps) isForApps(e *Entry) bool { return a.Render && e.App.IsOfApp() }
 
-// backendsWithoutApps returns the names of the backends with apps that are off.
+// backendsWithoutApps returns the names of the backends with NoApps.
 func backendsWithoutApps(backends []Backend) map[string]bool {
 	var names map[string]bool
 	for i := range backends {

@@ -128,9 +128,6 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept, forApps []*Entry
-	if k == Tools {
-		b.declaresApp(backend)
-	}
 	for d := range b.judge(k, backend) {
 		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
 			b.own[backend] = append(b.own[backend], d.Own)

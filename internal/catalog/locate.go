@@ -14,7 +14,7 @@ import (
 type locator struct {
 	patterns []pattern
 	sole     *Entry          // the only backend with resources, or nil
-	noApps   map[string]bool // the names of backends without the pages of their apps
+	noApps   map[string]bool // the names of the backends with NoApps
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that

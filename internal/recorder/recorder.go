@@ -54,6 +54,10 @@ type Call struct {
 	Reason   string // the code of the cause, such as SB_NET_DNS, or ""
 	Delivery mcp.Outcome
 
+	Inner         int    // how many calls it has made that have ended
+	InnerOutcome  string // of the worst of these, of those in Outcomes
+	InnerDelivery mcp.Outcome
+
 	ClientVersion, BackendVersion mcp.Version // "" if unknown
 	RequestBytes, ResponseBytes   int64       // of params and result; the latter is 0 if it is unknown
 
@@ -132,7 +136,9 @@ type record struct {
 	ended, delivered, waiting time.Duration
 	stages                    [mcp.NumStages]time.Duration
 
-	start, install, handshake micros
+	start, install, handshake   micros
+	inner                       uint16
+	innerOutcome, innerDelivery uint8
 
 	code                          int64
 	requestBytes, responseBytes   int64
@@ -271,6 +277,7 @@ func (d *record) set(c *Call) {
 	d.asks, d.attempts = count(c.Asks), count(c.Attempts)
 	d.method, d.outcome = number(words.methods, c.Method), number(words.outcomes, c.Outcome)
 	d.delivery = number(words.deliveries, c.Delivery)
+	d.inner, d.innerOutcome, d.innerDelivery = count(c.Inner), number(words.outcomes, c.InnerOutcome), number(words.deliveries, c.InnerDelivery)
 	d.clientVersion, d.backendVersion = number(words.versions, c.ClientVersion), number(words.versions, c.BackendVersion)
 	rest := d.texts[:]
 	d.backendLen, rest = put(rest, c.Backend, MaxBackend)
@@ -298,7 +305,8 @@ func (d *record) call() Call {
 		Code: d.code, RequestBytes: d.requestBytes, ResponseBytes: d.responseBytes,
 		Asks: int(d.asks), Attempts: int(d.attempts),
 		Method: word(words.methods, d.method), Outcome: word(words.outcomes, d.outcome),
-		Delivery:      word(words.deliveries, d.delivery),
+		Delivery: word(words.deliveries, d.delivery),
+		Inner:    int(d.inner), InnerOutcome: word(words.outcomes, d.innerOutcome), InnerDelivery: word(words.deliveries, d.innerDelivery),
 		ClientVersion: word(words.versions, d.clientVersion), BackendVersion: word(words.versions, d.backendVersion),
 	}
 	rest := d.texts[:]

@@ -65,9 +65,11 @@ func TestRecordWords(t *testing.T) {
 	}
 	for _, o := range append(Outcomes(), "") {
 		check(func(c *Call) { c.Outcome = o }, func(c *Call) string { return c.Outcome }, o)
+		check(func(c *Call) { c.InnerOutcome = o }, func(c *Call) string { return c.InnerOutcome }, o)
 	}
 	for _, d := range []mcp.Outcome{"", mcp.NotDispatched, mcp.Unknown, mcp.Completed} {
 		check(func(c *Call) { c.Delivery = d }, func(c *Call) string { return string(c.Delivery) }, string(d))
+		check(func(c *Call) { c.InnerDelivery = d }, func(c *Call) string { return string(c.InnerDelivery) }, string(d))
 	}
 	for _, v := range slices.Concat(mcp.LegacyVersions(), mcp.ModernVersions()) {
 		check(func(c *Call) { c.ClientVersion, c.BackendVersion = v, v }, func(c *Call) string {

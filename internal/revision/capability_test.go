@@ -55,3 +55,25 @@ func TestClientCapabilities(t *testing.T) {
 		}
 	}
 }
+
+// Extensions that are translated pass in each direction and revision, and others only between
+// modern peers (ADR 0070).
+func TestExtensionsInEachRevision(t *testing.T) {
+	const all = `{"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{},"io.modelcontextprotocol/ui":{"mimeTypes":["x"]}}}`
+	const translated = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x"]}}}`
+	versions := append(mcp.LegacyVersions(), mcp.V20260728)
+	for _, v := range versions {
+		want := translated
+		if v.Era() == mcp.EraModern {
+			want = all
+		}
+		if got := string(ServerCapabilities(v, []byte(all))); got != want {
+			t.Errorf("a server to a client of %s: %s, want %s", v, got, want)
+		}
+		for _, from := range versions {
+			if got := string(ClientCapabilities(from, v, []byte(all))); got != want {
+				t.Errorf("a client of %s to a server of %s: %s, want %s", from, v, got, want)
+			}
+		}
+	}
+}

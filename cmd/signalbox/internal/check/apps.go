@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
-// addSharedAppNames notes the servers with an app whose tools have names of another such server's,
+// addSharedAppNames notes the servers with an app that have names of tools in common with another,
 // unless both have profiles of their own: there is one result for each server, and apps call
 // tools by these names.
 func addSharedAppNames(cfg *config.Config, results [][]Finding) {
@@ -29,7 +29,7 @@ func addSharedAppNames(cfg *config.Config, results [][]Finding) {
 			}
 			results[i] = append(results[i], Finding{
 				Kind: b.Kind, Name: b.Name, Result: Warn, Code: code.AppName,
-				Text: fmt.Sprintf("apps cannot call %s by its name (%s), which %s has, too", output.Plural(len(shared), "tool"), nameSome(shared), a.Name),
+				Text: fmt.Sprintf("apps cannot call %s here, because tools of %s have these names, too", nameSome(shared), a.Name),
 				Fix:  fmt.Sprintf("give each server a profile of its own: profiles: {%s: {servers: [%s]}, %s: {servers: [%s]}}", a.Name, a.Name, b.Name, b.Name),
 			})
 		}

@@ -159,6 +159,9 @@ func explainCall(c *signalbox.CallRecord, p runner.Package) []byte {
 	if c.Parent != "" {
 		fmt.Fprintf(&b, "  made by call %s\n", c.Parent)
 	}
+	if c.InnerCalls > len(c.Inner) { // some are forgotten
+		fmt.Fprintf(&b, "  made %d calls, the worst: %s\n", c.InnerCalls, strings.TrimSuffix(c.InnerOutcome+", "+c.InnerDelivery, ", "))
+	}
 	for i := range c.Inner {
 		inner := &c.Inner[i]
 		fmt.Fprintf(&b, "  made call %s: %s   %s\n", inner.ID, output.VisibleLine(strings.TrimSpace(inner.Method+" "+inner.Name)), ending(inner))

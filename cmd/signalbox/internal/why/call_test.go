@@ -86,6 +86,7 @@ tools/call echo   c > demo   ok, 2.0 ms
 `},
 		"calls within calls": {signalbox.CallRecord{
 			Method: "tools/call", Name: "call_tool", Client: "c", Outcome: "ok", Millis: 4, Parent: "7k3m9-00001",
+			InnerCalls: 12, InnerOutcome: "failed", InnerDelivery: "unknown",
 			Admitted: new(0.0), Resolved: new(0.0), Delivered: new(4.0),
 			Inner: []signalbox.CallRecord{
 				{ID: "7k3m9-00003", Method: "tools/call", Name: "wiki__a\x1b", Outcome: "ok", Millis: 2},
@@ -97,6 +98,7 @@ tools/call call_tool   c   ok, 4.0 ms
   calls         4.0  ms  |############################
   deliver       0.00 ms  |
   made by call 7k3m9-00001
+  made 12 calls, the worst: failed, unknown
   made call 7k3m9-00003: tools/call wiki__a\x1b   ok, 2.0 ms
   made call 7k3m9-00004: tools/call wiki__b   failed 1003, 1.0 ms; it may have been executed
 `},
