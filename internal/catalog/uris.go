@@ -94,21 +94,31 @@ func (e *Entry) plain(uri string) string {
 // ok is false if none applies.
 func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
 	bare, bareFrom, several := c.locateBare(uri)
-	if label, own, ok := extension.InnerURI(uri); ok {
-		if owner := c.uris.of[label]; owner != nil && c.uris.reads[owner.Backend] && c.hasBackend(owner.BackendName) {
-			if e, from := c.known(owner.Backend, own); e != nil {
-				return e, from, true
-			}
-			// The name of a backend is often the begin of its own URIs.
-			if bare != nil && bare.Backend == owner.Backend {
-				return bare, bareFrom, true
-			}
-			if e := c.unlistedEntry(owner.Backend, own); e != nil {
-				return e, owner, true
-			}
-		}
+	if e, from = c.locateLabel(uri, bare, bareFrom); e != nil {
+		return e, from, true
 	}
 	return bare, bareFrom, bare != nil || several
+}
+
+// locateLabel returns the entry for a URI with the label of a backend with resources here, or nil.
+// bare is what locateBare has found.
+func (c *Catalog) locateLabel(uri string, bare, bareFrom *Entry) (e, from *Entry) {
+	owner, ok := c.Owner(uri)
+	if !ok || !c.uris.reads[owner.Backend] || !c.hasBackend(owner.BackendName) {
+		return nil, nil
+	}
+	_, own, _ := extension.InnerURI(uri)
+	if e, from = c.known(owner.Backend, own); e != nil {
+		return e, from
+	}
+	// The name of a backend is often the begin of its own URIs.
+	if bare != nil && bare.Backend == owner.Backend {
+		return bare, bareFrom
+	}
+	if e = c.unlistedEntry(owner.Backend, own); e != nil {
+		return e, owner
+	}
+	return nil, nil
 }
 
 // locateBare returns the entry for a URI as its backend writes it. several reports that more than
