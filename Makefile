@@ -63,7 +63,7 @@ fmt: ## format all Go code
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt); done
 
 interop: needs-interop ## our OAuth client against other implementations, sign-in at real identity providers; the official apps in their bridge; real clients against real servers, direct and through signalbox; INTEROP=-more adds those in Rust and Java, INTEROP=-profile goes through a profile, INTEROP=-attach uses attach in place of serve --stdio
-	cd test/oracle && go test -count=1 . && cd ../identity && go test -v -count=1 -timeout 20m ./... && cd ../apps && go test -v -count=1 -timeout 10m . && cd ../interop && go test -v -count=1 -timeout 30m . $(INTEROP)
+	cd test/oracle && go test -count=1 . && cd ../identity && go test -v -count=1 -timeout 20m ./... && cd ../apps && go test -v -count=1 -timeout 20m . && cd ../interop && go test -v -count=1 -timeout 30m . $(INTEROP)
 
 conformance: needs-npm ## the official suite: against our server, our client, and through signalbox
 	cd test/conformance && go test -v -count=1 -timeout 20m -parallel 2 ./...

@@ -91,7 +91,7 @@ func TestFenceAndStrip(t *testing.T) {
 }
 
 func TestIsPage(t *testing.T) {
-	for uri, want := range map[string]bool{"ui://x": true, "UI://x": true, "ui://": true, "ui:/x": false, "file:///ui://x": false, "": false, "uis://x": false} {
+	for uri, want := range map[string]bool{"ui://x": true, "UI://x": true, "ui://": true, "ui:/x": true, "file:///ui://x": false, "": false, "uis://x": false} {
 		if got := IsPage(uri); got != want {
 			t.Errorf("%q: %t", uri, got)
 		}
