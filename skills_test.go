@@ -67,14 +67,14 @@ func lastSegment(path string) string { return path[strings.LastIndexByte(path, '
 
 // entry returns the entry of a skill.
 func (s *skillServer) entry(uri string) string {
-	root, about := strings.TrimSuffix(uri, "/SKILL.md"), ""
+	root := strings.TrimSuffix(uri, "/SKILL.md")
 	var files []string
 	for _, file := range slices.Sorted(maps.Keys(s.files)) {
 		if text := s.files[file]; strings.HasPrefix(file, root+"/") {
 			files = append(files, fmt.Sprintf(`{"uri":%q,"digest":"sha256:%x","size":%d}`, file, sha256.Sum256([]byte(text)), len(text)))
 		}
 	}
-	_, about, _ = strings.Cut(s.files[uri], "description: ")
+	_, about, _ := strings.Cut(s.files[uri], "description: ")
 	about, _, _ = strings.Cut(about, "\n")
 	return fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":%q,"description":%q,"metadata":{"uri":%[1]q}}%[4]s,"resources":[%[5]s]}`,
 		uri, lastSegment(root), about, s.extra, strings.Join(files, ","))
@@ -303,6 +303,9 @@ func TestSkillsOfTwoServers(t *testing.T) {
 		for _, uri := range uris {
 			wantIn(s.T, what, c.send("skills/get", fmt.Sprintf(`"uri":%q`, uri)), `{"skill":{"uri":"`+uri+`"`, `"resources":[{"uri":"`+uri+`"`,
 				`"metadata":{"uri":"skill://`+strings.SplitN(uri, "/", 4)[3]+`"}`) // which is text
+		}
+		if c.sess == nil { // as the modern era requires
+			wantIn(s.T, what, c.send("skills/get", `"uri":"skill://a/wood/SKILL.md"`), `"ttlMs":`, `"cacheScope":"private"`)
 		}
 		for _, name := range []string{"a", "b"} {
 			wantIn(s.T, what+" asked", s.servers[name].requests(), "skills/get skill://tools/knots/SKILL.md", "resources/read skill://tools/knots/templates/a.md", "!skill://a", "!skill://b")

@@ -15,8 +15,6 @@ import (
 
 const allCapabilities = `{"completions":{},"logging":{},"prompts":{},"resources":{},"tools":{}}`
 
-const skillCapabilities = `{"resources":{},"tools":{},"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}`
-
 // backend returns a live backend that declares everything and lists nothing.
 func backend(name string) Backend {
 	b := Backend{Name: name, State: Live, Capabilities: []byte(allCapabilities)}
