@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -100,9 +101,7 @@ func openAs(h *gatewaytest.Gateway, v mcp.Version, capabilities string, headers 
 	h.T.Helper()
 	c := &appClient{Gateway: h, version: v, capabilities: capabilities, session: gatewaytest.Header{}}
 	for _, hs := range headers {
-		for name, value := range hs {
-			c.session[name] = value
-		}
+		maps.Copy(c.session, hs)
 	}
 	if v.Era() != mcp.EraLegacy {
 		return c

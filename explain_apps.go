@@ -4,6 +4,8 @@
 package signalbox
 
 import (
+	"slices"
+
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 )
@@ -50,11 +52,8 @@ func (x *explainer) ofApp(it *ExplainedItem, d *catalog.Decision) {
 func (x *explainer) ownersOf(own string) []string {
 	var owners []string
 	for _, b := range x.seen.backends {
-		for _, name := range x.v.catalog.AppNames(b.Name()) {
-			if name == own {
-				owners = append(owners, b.Name())
-				break
-			}
+		if slices.Contains(x.v.catalog.AppNames(b.Name()), own) {
+			owners = append(owners, b.Name())
 		}
 	}
 	return owners

@@ -6,6 +6,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
@@ -177,22 +178,15 @@ func backendsWithoutApps(backends []Backend) map[string]bool {
 
 // extensionsCapability declares the extensions of the gateway, or returns "".
 func extensionsCapability(tasks, apps bool) string {
-	var names []string
+	var all []string
 	if tasks {
-		names = append(names, extension.Tasks)
+		all = append(all, `"`+extension.Tasks+`":{}`)
 	}
 	if apps {
-		names = append(names, extension.UI)
+		all = append(all, `"`+extension.UI+`":{}`)
 	}
-	text := ""
-	for i, name := range slices.Sorted(slices.Values(names)) {
-		if i > 0 {
-			text += ","
-		}
-		text += `"` + name + `":{}`
-	}
-	if text == "" {
+	if all == nil {
 		return ""
 	}
-	return `"` + extension.Member + `":{` + text + `}`
+	return `"` + extension.Member + `":{` + strings.Join(all, ",") + `}`
 }

@@ -4,6 +4,8 @@
 package extension
 
 import (
+	"slices"
+
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
@@ -129,10 +131,8 @@ func withObject(object []byte, member string, change func([]byte) []byte) []byte
 // without returns an object without some members.
 func without(object []byte, names ...string) []byte {
 	return jsonscan.RewriteMembers(object, func(name string, value []byte) []byte {
-		for _, one := range names {
-			if name == one {
-				return nil
-			}
+		if slices.Contains(names, name) {
+			return nil
 		}
 		return value
 	})
