@@ -67,7 +67,7 @@ type servedBy struct {
 	verdict
 }
 
-// nameAs sets the name of an item with another name than the client uses, which is said.
+// nameAs sets the name of an item with another name than the client uses, which it keeps.
 func (by *servedBy) nameAs(e *catalog.Entry, said string) {
 	if said != e.Offered() {
 		by.said, by.name = by.name, nameInRecord(e)

@@ -77,7 +77,7 @@ func lockMap(t *testing.T, page, more string) *config.Config {
 }
 
 // C12: the HTML of an app that is not the approved one reaches no client, in and in front of both eras, whatever its size. The
-// operator is told, once.
+// operator gets one record of it.
 func TestC12PageOfAnApp(t *testing.T) {
 	large := strings.Repeat("<p>map</p>", 12_000)
 	for _, modern := range []bool{true, false} {
@@ -124,7 +124,10 @@ func TestC12PageOfAnApp(t *testing.T) {
 						case !tt.offered && (strings.Contains(got, "ATTACK") || strings.Contains(got, "<p>") || !strings.Contains(got, code.ItemHeld) || !strings.Contains(got, "signalbox approve")):
 							t.Errorf("%s: got %.300s, want an error", era, got)
 						}
-						if got := read("UI://maps/%61pp.html"); !tt.offered && strings.Contains(got, "ATTACK") {
+						if got := read("ui://maps/maps/app.html"); tt.offered != strings.Contains(got, "<p>") {
+							t.Errorf("%s: by the URI that clients see: %.300s", era, got)
+						}
+						if got := read("UI://maps/maps/%61pp.html"); !tt.offered && strings.Contains(got, "ATTACK") {
 							t.Errorf("%s: another spelling has %.300s", era, got)
 						}
 						// What no tool names is no page of an app.

@@ -302,7 +302,7 @@ func (c *resultCut) note(id string, from, size int64, isError bool) string {
 	return "[" + what + " " + restOf(c.v, id, from) + "]"
 }
 
-// restOf returns the sentence that says how to read the rest of a result.
+// restOf returns the sentence about how to read the rest of a result.
 func restOf(v *view, id string, from int64) string {
 	how := "read the link that follows"
 	if e, ok := v.catalog.Tool(catalog.ReadResult); ok && e.IsOwn() {

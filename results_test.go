@@ -341,7 +341,7 @@ func TestResultIDIsBound(t *testing.T) {
 	}
 }
 
-// A result is kept for its time, and while there is room; then the error says what to do.
+// A result is kept for its time, and while there is room; then the error has the cure.
 func TestResultsAreDropped(t *testing.T) {
 	const (
 		goneTool = `read_result: the result is no longer kept (results.keep, results.total): call its tool again`

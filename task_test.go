@@ -474,5 +474,9 @@ func TestWrappersPassEverything(t *testing.T) {
 			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultCut).caller(c) },
 			Without: []string{"Receive"}, // results are cut as a whole
 		},
+		"pageCaller": {
+			Wrap:    func(c mcp.Caller) mcp.Caller { return new(pageRead).caller(c) },
+			Without: []string{"Receive"}, // pages are judged as a whole
+		},
 	})
 }

@@ -79,7 +79,7 @@ func checkOwnNames(c *Config, f *Profile, p place, r *reader) {
 }
 
 // checkPassed requires that nothing depends on what the gateway reads of the messages of a profile that
-// passes all extensions, and that the server can tell its users apart.
+// passes all extensions, and that the server can distinguish its users.
 func checkPassed(c *Config, f *Profile, p place, r *reader) {
 	at := p.key("extensions")
 	checkWord(r, at, f.Extensions, ExtensionsKnown, ExtensionsPass)
@@ -110,7 +110,7 @@ func checkPassed(c *Config, f *Profile, p place, r *reader) {
 		no(`it has "share", and clients of one session would receive messages of each other`, `remove "share" from the server`)
 	}
 	if c.hasCallers(f.Name) && !s.knowsUsers() {
-		no("clients have different principals, and it is called with one credential for all, so that it cannot tell them apart", `call it with "oauth" as the user, or let one principal alone use the profile`)
+		no("clients have different principals, and it is called with one credential for all, so that it cannot distinguish them", `call it with "oauth" as the user, or let one principal alone use the profile`)
 	}
 }
 

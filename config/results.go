@@ -113,7 +113,7 @@ func checkResults(c *Config, r *reader) {
 	}
 }
 
-// checkMaxResult requires that a result has room for more than what tells how to read the rest.
+// checkMaxResult requires that a result has room for more than how to read the rest.
 func checkMaxResult(most int64, at place, r *reader) {
 	if most > 0 && most < bound.MinResult && !r.has(at) {
 		r.report(at, `write at least "4KiB"`, "%q leaves no room for text beside the note that the result was cut", at.name)

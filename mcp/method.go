@@ -31,6 +31,9 @@ var methods = [...]string{
 	"tasks/result",
 	"tasks/update",
 	"tasks/cancel",
+	"skills/list", // of an extension that is translated, as are the next two
+	"skills/get",
+	"resources/directory/read",
 	"notifications/initialized",
 	"notifications/cancelled",
 	"notifications/progress",

@@ -61,6 +61,10 @@ func methodMessages() []struct {
 		{"tasks/update", `{"taskId":"t","inputResponses":{}}`, fields{FieldTaskID: `"t"`, FieldInputResponses: `{}`}},
 		{"tasks/cancel", `{"taskId":"t"}`, fields{FieldTaskID: `"t"`}},
 
+		{"skills/list", `{"cursor":"c"}`, fields{FieldCursor: `"c"`}},
+		{"skills/get", `{"uri":"skill://a/SKILL.md"}`, fields{FieldURI: `"skill://a/SKILL.md"`}},
+		{"resources/directory/read", `{"uri":"skill://a/b"}`, fields{FieldURI: `"skill://a/b"`}},
+
 		{"notifications/cancelled", `{"requestId":"7","reason":"no \"time\""}`, fields{FieldRequestID: `"7"`, FieldReason: `"no \"time\""`}},
 		{"notifications/progress", `{"progressToken":"p","progress":0.5,"total":1,"message":"half"}`, fields{FieldProgressToken: `"p"`, FieldProgress: `0.5`}},
 		{"notifications/message", `{"level":"info","logger":"db","data":{"name":"x"}}`, fields{FieldLevel: `"info"`, FieldLogger: `"db"`, FieldData: `{"name":"x"}`}},

@@ -62,7 +62,7 @@ type Call struct {
 	Delivery string  `json:"delivery,omitempty"` // whether a failed call may have run
 	Millis   float64 `json:"durationMs"`         // from its arrival to its end
 
-	// What is known of the calls that it has made. Each is omitted if there are none.
+	// What is known of the calls that it has made. Each is omitted without such calls.
 	Inner         int     `json:"innerCalls,omitzero"`     // how many
 	InnerOutcome  Outcome `json:"innerOutcome,omitempty"`  // of the worst
 	InnerDelivery string  `json:"innerDelivery,omitempty"` // of the same one

@@ -118,7 +118,7 @@ func TestBareNames(t *testing.T) {
 }
 
 // What a view has not, it does not find, by no form of the URI. What is in no list, it has if it is
-// asked and says so.
+// asked, and reports that.
 func TestNamesInViews(t *testing.T) {
 	a := backend("a").with(Tools, app("show", "ui://used")).with(Resources, resource("ui://page"), resource("ui://secret"), resource("ui://both")).with(Templates, template("ui://at/{x}"))
 	b := backend("b").with(Resources, resource("ui://both"), resource("ui://a/page"))

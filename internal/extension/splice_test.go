@@ -84,7 +84,7 @@ func TestMetaURIs(t *testing.T) {
 	}
 }
 
-// Splicing keeps JSON valid, changes nothing but URIs, and returns the text itself if there are none.
+// Splicing keeps JSON valid, changes nothing but URIs, and returns the text itself without any.
 func FuzzSplice(f *testing.F) {
 	f.Add(`{"content":[{"type":"resource_link","uri":"ui://a"},{"type":"resource","resource":{"uri":"ui://a"}}],"messages":[{"content":[]}],"contents":[{"uri":"ui:"}],"result":{"content":[{"type":"resource_link","uri":"ui://a"}]},"_meta":{"ui":{"resourceUri":"ui://a"}}}`)
 	f.Add(`{"contents":[{"uri":"ui:\/\/"}],"content":{"type":"resource_link","uri":"ui://a"}}`)

@@ -33,7 +33,7 @@ import (
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "listen address")
 	era := flag.String("era", "", "serve only this `era`, legacy or modern; default both")
-	skill := flag.String("skill", "knots", "the `name` of the skill; if empty there is none")
+	skill := flag.String("skill", "knots", "the `name` of the skill; empty for no skill")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

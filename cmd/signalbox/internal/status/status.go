@@ -364,7 +364,7 @@ func writeProblems(b *bytes.Buffer, s *control.Status) {
 }
 
 // writeLimits writes the limits, sorted by their keys.
-// writeAdvice writes what a person should look at, after the problems, since it is none.
+// writeAdvice writes what a person should look at. It follows the problems, and is no problem.
 func writeAdvice(b *bytes.Buffer, s *control.Status) {
 	for i := range s.Backends {
 		if u := &s.Backends[i]; u.Advice != "" {
