@@ -15,6 +15,7 @@ import (
 // Identity N1: a secret in what a gateway writes fails the scenario of a client behind it, in the output and in the state
 // folder, and without one the same scenario passes.
 func TestLeaksFailScenarios(t *testing.T) {
+	t.Parallel()
 	s := installSuite(t)
 	gateway, behind := foreign.BuildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"), foreign.BuildGo(t, ".", "./behind")
 	client := foreign.BuildGo(t, ".", "./client")
