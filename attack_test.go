@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -237,4 +238,44 @@ func TestFilterOfTaskAfterRename(t *testing.T) {
 			wantIn(s.T, name, c.send("tasks/result", get), "done by somewhere", "!done by west")
 		})
 	}
+}
+
+// A rule that asks about a tool asks whichever name a client has for it, and an agreement is for one call at
+// one profile.
+func TestConfirmByOwnName(t *testing.T) {
+	withConfirm(t, func(cfg *config.Config) {
+		cfg.Policy.Rules = cfg.Policy.Rules[:2] // the last one reads arguments, which pass cannot have
+		cfg.Profiles = []config.Profile{
+			{Name: "own", Servers: []string{"crm"}, Names: config.NamesOwn},
+			{Name: "find", Servers: []string{"crm"}, Names: config.NamesOwn, View: config.ViewSearch},
+			{Name: "pass", Servers: []string{"crm"}, Names: config.NamesOwn, Extensions: config.ExtensionsPass},
+		}
+	}, func(p *confirmPeers) {
+		p.server.On["tools/list"] = gatewaytest.ResultHandler(`{"tools":[{"name":"delete","title":"Delete a customer","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true},"_meta":{"ui":{"resourceUri":"ui://x"}}}]}`)
+		time.Sleep(time.Minute)
+		p.PostModern("1", "tools/list", "", "")
+		time.Sleep(time.Minute)
+		const renders = `{"elicitation":{"form":{}},` + uiExtension + `}`
+		at := func(profile string) *confirmPeers {
+			own := *p
+			own.Gateway = p.At(profile)
+			return &own
+		}
+		for i, tt := range []struct{ profile, name, caps, arguments, other string }{
+			{"own", "delete", withForm, arguments, ""},
+			{"", "delete", renders, arguments, "own"},
+			{"find", "call_tool", withForm, `,"arguments":{"name":"delete"` + arguments + `}`, "own"},
+		} {
+			asked := at(tt.profile).modern("tools/call", tt.name, tt.caps, tt.arguments)
+			p.want(tt.profile, asked, i, `"resultType":"input_required"`, "Title: Delete a customer")
+			agreed := retry(p.t, asked, accepted)
+			p.want(tt.profile+", another profile", at(tt.other).modern("tools/call", tt.name, tt.caps, tt.arguments+agreed), i, "")
+			p.want(tt.profile, at(tt.profile).modern("tools/call", tt.name, tt.caps, tt.arguments+agreed), i+1, `"content":[]`)
+			p.want(tt.profile+", again", at(tt.profile).modern("tools/call", tt.name, tt.caps, tt.arguments+agreed), i+1, `requestState is unknown`)
+		}
+		p.want("a method that is not known", at("pass").modern("x/delete", "delete", withForm, ""), 3, "unknown method")
+		if n := p.server.Count("x/delete"); n != 0 {
+			p.t.Error("a method that is not known was sent")
+		}
+	})
 }
