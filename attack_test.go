@@ -15,8 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -278,4 +280,39 @@ func TestConfirmByOwnName(t *testing.T) {
 			p.t.Error("a method that is not known was sent")
 		}
 	})
+}
+
+// The result of a call that began before a reload with other filters was not filtered by those, and is not kept.
+func TestResultOfOldFiltersIsNotKept(t *testing.T) {
+	started, next := make(chan struct{}), make(chan struct{})
+	b := mux.New(mux.Tool{Name: "get", Call: func(context.Context, *mux.Call) (*mux.Result, error) {
+		started <- struct{}{}
+		<-next
+		return mux.Say("%s", secretWord+manyLines(50<<10)), nil
+	}})
+	t.Cleanup(func() { b.Close() })
+	cfg := config.Config{Results: config.Results{Max: 16 << 10}}
+	g := gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "b", Handler: b}}})
+	answered := make(chan string)
+	call := func() { answered <- answerTo(t, g, callOf(t, nil, "b__get", `{}`)) }
+	go call()
+	<-started
+	cfg.Filters = []config.Filter{redactFilter("?")}
+	if err := g.Reload(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	next <- struct{}{}
+	answer := <-answered
+	if id, _, ok := readAnswer(t, answer).rest(); ok || strings.Contains(answer, "signalbox://results/") || !strings.Contains(answer, "because the filters have changed") {
+		t.Errorf("%.300s", answerTo(t, g, readOf(t, nil, id, 0)))
+	}
+	if s := g.Status().Results; s.Kept != 0 {
+		t.Errorf("%+v", s)
+	}
+	go call()
+	<-started
+	next <- struct{}{}
+	if id, _, ok := readAnswer(t, <-answered).rest(); !ok || strings.Contains(answerTo(t, g, readOf(t, nil, id, 0)), secretWord) {
+		t.Error("a result of the filters in use is not kept, or not filtered")
+	}
 }
