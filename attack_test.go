@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -314,5 +315,38 @@ func TestResultOfOldFiltersIsNotKept(t *testing.T) {
 	next <- struct{}{}
 	if id, _, ok := readAnswer(t, <-answered).rest(); !ok || strings.Contains(answerTo(t, g, readOf(t, nil, id, 0)), secretWord) {
 		t.Error("a result of the filters in use is not kept, or not filtered")
+	}
+}
+
+// A subscription to a resource has the updates of those within it, but for those that a rule hides.
+func TestUpdatesOfHiddenResources(t *testing.T) {
+	for _, behind := range []string{"legacy", "modern"} {
+		withPageSite(t, behind, func(cfg *config.Config) {
+			cfg.Profiles = append(cfg.Profiles, config.Profile{Name: "own", Servers: []string{"b"}, Names: config.NamesOwn})
+			cfg.Policy = config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{{Name: "r", Deny: "true", On: []string{"ui://b/page/big", "ui://b/page/secret*"}}}}
+		}, func(s *pageSite) {
+			streams := make(map[string]*gatewaytest.EventStream)
+			for profile, uri := range map[string]string{"": "ui://b/page", "of-b": "ui://page", "own": "ui://page"} {
+				c := s.peers(profile)["session"]
+				wantIn(s.T, profile, c.send("resources/subscribe", fmt.Sprintf(`"uri":%q`, uri)), `"result"`)
+				streams["session at "+profile] = c.Listen(c.sess)
+				body, hs := gatewaytest.ModernRequest("1", "subscriptions/listen", "", `"notifications":{"resourceSubscriptions":["`+uri+`"]}`)
+				streams["modern at "+profile] = c.Stream(c.Request(s.T.Context(), http.MethodPost, body, hs))
+				wantIn(s.T, "agreed", streams["modern at "+profile].Next(), uri)
+			}
+			time.Sleep(time.Minute)
+			for _, uri := range []string{"ui://page/big", "ui://page/secret/x", "ui://page/%73ecret", "ui://page/open", "ui://page"} {
+				if err := s.servers["b"].Updated(uri); err != nil {
+					s.T.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+			}
+			for what, stream := range streams {
+				if !strings.HasSuffix(what, "own") { // there, what no list has is no resource to a caller with a policy
+					wantIn(s.T, what+" to "+behind, stream.Next(), `page/open"`)
+				}
+				wantIn(s.T, what+" to "+behind, stream.Next(), `page"`)
+			}
+		})
 	}
 }
