@@ -350,3 +350,90 @@ func TestUpdatesOfHiddenResources(t *testing.T) {
 		})
 	}
 }
+
+// Methods with ids that the gateway replaces reach no server, also where extensions pass, and the server gets
+// no token of a client.
+func TestPassOfMethodsLikeKnownOnes(t *testing.T) {
+	withPassSite(t, nil, func(s *passSite) {
+		s.eachEra("pass", func(what string, send func(method, params string) string) {
+			before := len(s.server.Seen())
+			for _, method := range []string{"tasks/x", "tasks/", "sampling/createMessage", "elicitation/create", "roots/list", "notifications/x", "notifications/cancelled", "notifications/progress", "initialize", "notifications/initialized"} {
+				if got := send(method, `"taskId":"x","requestId":1,"progressToken":1`); strings.Contains(got, `"result":{"events"`) {
+					t.Errorf("%s: %s: %s", what, method, got)
+				}
+			}
+			for _, seen := range s.server.Seen()[before:] {
+				if strings.HasPrefix(seen.Method, "tasks/") || strings.HasPrefix(seen.Method, "notifications/x") || seen.Method == "notifications/progress" {
+					t.Errorf("%s: the server has received %s %s", what, seen.Method, seen.Body)
+				}
+			}
+			for _, method := range []string{"events/list", strings.Repeat("e", 5000), "Tools/Call"} {
+				before = len(s.server.Seen())
+				send(method, `"name":"now","requestState":"forged","inputResponses":{}`)
+				for _, seen := range s.server.Seen()[before:] {
+					if strings.Contains(seen.Body, `"mine"`) {
+						t.Errorf("%s: the server has received the token of the client: %s", what, seen.Body)
+					}
+				}
+			}
+		})
+	})
+}
+
+// Clients of several faces and profiles call, list and read while lists change and reloads add and remove
+// profiles, for users with lists of their own: each gets an answer, and never an item of another server by
+// an own name.
+func TestFacesAndReloadsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tools := []string{page("show"), appOnly("refresh"), tool("plain", "")}
+		a, b := newAppServer(false, tools, tools), newAppServer(true, tools, tools)
+		var cfg config.Config
+		h := gatewaytest.Backends{"a": a, "b": b}.Open(t, func(c *config.Config) {
+			gatewaytest.WithPrincipals(c, "ann", "bob")
+			c.Results.Max, c.Filters = 16<<10, []config.Filter{redactFilter("?")}
+			c.Profiles = []config.Profile{{Name: "a", Servers: []string{"a"}, Names: config.NamesOwn}, {Name: "find", Servers: []string{"b"}, Names: config.NamesOwn, View: config.ViewSearch}}
+			c.Policy = config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{{Name: "r", Deny: `principal.name == "bob"`, On: []string{"*__plain"}}}}
+			cfg = *c
+		})
+		var all sync.WaitGroup
+		for _, name := range []string{"ann", "bob"} {
+			for _, profile := range []string{"", "a", "find"} {
+				for _, version := range []mcp.Version{mcp.V20251125, mcp.V20260728} {
+					for _, capabilities := range []string{`{}`, rendering} {
+						c := openAs(h.At(profile), version, capabilities, gatewaytest.WithToken(name))
+						all.Go(func() {
+							for range 4 {
+								for _, method := range []string{"tools/list", "resources/list", "skills/list"} {
+									c.request(method, "", "")
+								}
+								for _, tool := range []string{"show", "refresh", "plain", "a__plain"} {
+									got := c.call(tool)
+									if profile == "a" && strings.Contains(got, "of b") || name == "bob" && strings.Contains(got, "plain of") {
+										t.Errorf("%s at %q: %s", name, profile, got)
+									}
+								}
+								c.request("tools/call", "read_result", `"arguments":{"id":"x"}`)
+								time.Sleep(time.Second)
+							}
+						})
+					}
+				}
+			}
+		}
+		all.Go(func() {
+			for i := range 6 {
+				next := cfg
+				next.Profiles = cfg.Profiles[:i%3]
+				if i%2 == 0 {
+					next.Filters = nil
+				}
+				if err := h.G.Reload(t.Context(), next); err != nil {
+					t.Error(err)
+				}
+				a.set(page("show"), tool("plain", ""), page(fmt.Sprint("t", i)))
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+		all.Wait()
+	})
+}
