@@ -116,17 +116,16 @@ func (v *view) newResultFilter(server string, of *bound.Results) *resultFilter {
 }
 
 // taskFilter returns the filter for the results of a task of a client, or nil. If the tool that has
-// started it is not known, it is that for all tools of the backend.
+// started it is not known, or has another name since, it is that for all tools of the backend.
 func (g *Gateway) taskFilter(req *mcp.Request, b *activeBackend, name string) *resultFilter {
 	v := g.view.Load()
 	if v.filters == nil {
 		return nil
 	}
 	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if part := v.at(req.Profile).catalog; part.HasOwnNames() {
-			tool = part.OfferedAs(catalog.Tools, tool)
+		if e, ok := g.viewFor(viewerOf(req)).catalog.Tool(tool); ok && e.BackendName == b.Name() {
+			return v.newResultFilter(b.Name(), v.filters.Results(targetOf(e)))
 		}
-		return v.newResultFilter(b.Name(), v.filters.Results(bound.Target{Name: tool}))
 	}
 	targets := []bound.Target{{Name: b.srv.NamePrefix(), IsBegin: true}}
 	for _, renamed := range b.srv.Rename {

@@ -153,7 +153,7 @@ func (l lookup) find(v *view) lookupResult {
 	default:
 		f.entry, ok = v.catalog.Resource(l.name)
 	}
-	if !ok || v.hidesPlain(f.entry) {
+	if !ok || v.hidesPlain(f.entry) || v.holds(f.entry) {
 		f.entry = nil
 	}
 	return f

@@ -61,7 +61,7 @@ func (g *Gateway) derive(v, before *view) {
 	v.passing = passingProfiles(v.cfg)
 	v.hasApps = v.mayHaveApps()
 	v.advice = sync.OnceValue(v.adviceOf)
-	v.pages = sync.OnceValue(v.pagesOf)
+	v.pages, v.heldFiles = sync.OnceValue(v.pagesOf), sync.OnceValue(v.heldFilesOf)
 	if v.policy != nil {
 		v.items = itemsOf(v, before)
 	}
@@ -80,7 +80,7 @@ func (g *Gateway) derive(v, before *view) {
 func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{
 		cfg: v.cfg, rendered: v.rendered, hasApps: v.hasApps, ownNames: v.ownNames, filters: v.filters, cuts: v.cuts,
-		pins: v.pins, pages: v.pages, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
+		pins: v.pins, pages: v.pages, heldFiles: v.heldFiles, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
 	}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {

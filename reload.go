@@ -185,7 +185,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	g.secrets.Store(secretsOf(cfg))
 	g.metrics.UseTools(cfg.Metrics.Tools)
 	g.useQuotas(cfg)
-	g.useResults(old.cfg, cfg)
+	g.useResults(cfg)
 	g.operators.Store(newOperators(cfg))
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
@@ -229,6 +229,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	}
 	g.derive(next, old)
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
+	g.dropResults(old.cfg, cfg)
 	for _, b := range old.backends {
 		if !kept[b.Backend] {
 			g.former.leave(b, next)

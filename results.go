@@ -65,20 +65,29 @@ func newKeptResults() *keptResults {
 	return k
 }
 
-// useResults puts the limits of a configuration in force. What filters have passed before is not what
-// they would pass now.
-func (g *Gateway) useResults(old, next *config.Config) {
+// useResults puts the limits of a configuration in force.
+func (g *Gateway) useResults(next *config.Config) {
 	k := g.results
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.store.Limit(next.Results.Keep, next.Results.Total)
-	if !next.CutsResults() || !reflect.DeepEqual(old.Filters, next.Filters) {
-		k.store.Clear()
-	}
 }
 
-// put keeps a result of an owner, and returns its key. It reports false if there is no room for it.
-func (k *keptResults) put(r *keptResult, principal, owner string) (key bound.StoreKey, ok bool) {
+// dropResults drops what is kept if another configuration cuts nothing, or has other filters: what filters
+// have passed before is not what they would pass now. It is called when that is in use; see put.
+func (g *Gateway) dropResults(old, next *config.Config) {
+	if next.CutsResults() && reflect.DeepEqual(old.Filters, next.Filters) {
+		return
+	}
+	k := g.results
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.store.Clear()
+}
+
+// put keeps a result of an owner, and returns its key. It reports false if there is no room for it, or
+// isCurrent reports false: the filters that have passed it are no longer in use.
+func (k *keptResults) put(r *keptResult, principal, owner string, isCurrent func() bool) (key bound.StoreKey, ok bool) {
 	if r.origin.task != "" { // a client may ask for it again and again
 		sum := sha256.Sum256(append(k.salt[:], owner+"\x00"+r.origin.task...))
 		copy(key[:], sum[:])
@@ -90,7 +99,7 @@ func (k *keptResults) put(r *keptResult, principal, owner string) (key bound.Sto
 	defer k.mu.Unlock()
 	k.cut++
 	size := r.content.Bytes() + int64(len(r.origin.arguments))
-	if k.closed || !k.store.Put(now, key, principal, size, r) {
+	if k.closed || !isCurrent() || !k.store.Put(now, key, principal, size, r) {
 		return key, false
 	}
 	k.schedule(now)
@@ -280,12 +289,15 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 func (c *resultCut) keep(content *bound.Content) string {
 	r := &keptResult{content, c.origin}
 	r.origin.arguments, r.origin.tool = append([]byte(nil), r.origin.arguments...), strings.Clone(r.origin.tool)
-	key, ok := c.g.results.put(r, c.req.Principal, c.req.Owner())
+	key, ok := c.g.results.put(r, c.req.Principal, c.req.Owner(), c.isCurrent)
 	if !ok {
 		return ""
 	}
 	return c.g.taskIDs.box.Seal(resultPurpose, key[:], c.req.Owner())
 }
+
+// isCurrent reports whether the filters that a result has passed are in use.
+func (c *resultCut) isCurrent() bool { return c.g.view.Load().filters == c.v.filters }
 
 // note returns the text at the end of a result that was cut at an offset.
 func (c *resultCut) note(id string, from, size int64, isError bool) string {
@@ -294,6 +306,8 @@ func (c *resultCut) note(id string, from, size int64, isError bool) string {
 		what = fmt.Sprintf("The result has %s, and one may have %s.", sizeText(size), sizeText(c.most))
 	}
 	switch {
+	case id == "" && !c.isCurrent():
+		return "[" + what + " The rest is not kept, because the filters have changed: call the tool again.]"
 	case id == "":
 		return "[" + what + " The rest is too large to be kept (results.total).]"
 	case from == size:

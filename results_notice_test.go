@@ -22,7 +22,7 @@ func TestNotifiedResultIsCut(t *testing.T) {
 		cfg := v.cfg.Effective()
 		cfg.Results.Max = 4 << 10
 		v.cfg, v.cuts = cfg, true
-		g.useResults(cfg, cfg)
+		g.useResults(cfg)
 		g.view.Store(&v)
 
 		name := g.taskIDs.encode("a", "t1", "ann")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -162,6 +163,40 @@ func (a admitted) mayRead(of viewer, own string) bool {
 	}
 	f := lookup{kind: catalog.Resources, name: extension.OuterURI(b.label(), own)}.find(a.view)
 	return f.entry != nil && f.entry.BackendName == b.Name() && f.decide(of, &mcp.Request{Method: "resources/read"}).Effect.IsAllowed()
+}
+
+// heldFilesOf returns the files and directories of the skills that are held, and of no other skill, by the server and
+// the plain form of the URI. To clients they do not exist: without the entry nothing verifies them.
+func (v *view) heldFilesOf() map[[2]string]bool {
+	held, others := make(map[[2]string]bool), [][2]string(nil)
+	for i, b := range v.backends {
+		if b.isOwn(v.offered[i]) {
+			continue
+		}
+		for _, skill := range v.offered[i].Lists[catalog.Skills].Items {
+			isHeld := v.pins.judgeItem(b.Name(), catalog.Skills, skill).Held
+			for _, uri := range extension.SkillURIs(skill) {
+				if at := [2]string{b.Name(), glob.PlainURI(uri)}; isHeld {
+					held[at] = true
+				} else {
+					others = append(others, at)
+				}
+			}
+		}
+	}
+	for _, at := range others {
+		delete(held, at)
+	}
+	return held
+}
+
+// holds reports whether an entry is that of a resource in heldFilesOf.
+func (v *view) holds(e *catalog.Entry) bool {
+	if v.heldFiles == nil || e.Kind != catalog.Resources {
+		return false
+	}
+	held := v.heldFiles()
+	return len(held) > 0 && held[[2]string{e.BackendName, glob.PlainURI(e.Own)}]
 }
 
 // withBytes returns a result with other bytes.

@@ -577,6 +577,11 @@ func TestPinnedSkills(t *testing.T) {
 				s.expire()
 				wantIn(s.T, what+" changed", c.send("skills/list", ""), "skill://a/wood/SKILL.md", "!knots", "!new", "!ATTACK")
 				wantIn(s.T, what+" changed", get("knots"), "unknown skill")
+				for _, file := range []string{"skill://a/knots/SKILL.md", "skill://a/new/templates/a.md", "skill://knots/SKILL.md", "skill://a/kn%6fts/SKILL.md"} {
+					wantIn(s.T, what+" changed", c.send("resources/read", fmt.Sprintf(`"uri":%q`, file)), "unknown resource", "!ATTACK")
+				}
+				wantIn(s.T, what+" changed", c.send("resources/directory/read", `"uri":"skill://a/knots"`), `"error"`, "!SKILL.md")
+				wantIn(s.T, what+" approved", c.send("resources/read", `"uri":"skill://a/wood/SKILL.md"`), "Of a")
 				wantIn(s.T, what, strings.Join(s.G.Status().Problems, "\n"), `skill "skill://knots/SKILL.md": left out: its definition has changed`, `skill "skill://new/SKILL.md": left out: it is not approved yet`)
 				s.servers["a"].set(func(a *skillServer) { a.files, a.extra = before, `,"_meta":{"by":"ATTACK"}` })
 				s.expire()

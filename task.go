@@ -100,7 +100,8 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	known := aliases{own: name}
-	filter, cut := g.taskFilter(req, b, name), g.taskCut(req, b, name)
+	cut := g.taskCut(req, b, name) // before the filter, which is then at least as new
+	filter := g.taskFilter(req, b, name)
 	if cut != nil {
 		caller = cut.caller(caller)
 	}

@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -90,10 +91,15 @@ func spliced(o *mcp.Object, splice func(label string, object []byte) []byte, lab
 }
 
 // updates returns the notifications for the client of an update of a resource at the backend: by
-// the URIs by which it has subscribed.
+// the URIs by which it has subscribed. It returns none for a resource within one of those that a rule
+// hides from the client.
 func (e *attempt) updates(n *mcp.Notification) []*mcp.Notification {
 	own, _ := n.Params.Text(mcp.FieldURI)
 	label := e.backend.label()
+	isAsked := slices.ContainsFunc(e.asked, func(t topic) bool { return t.backend == "" && t.own == own })
+	if of := e.sub.client; !isAsked && !e.sub.g.viewFor(of).mayFollow(of, extension.OuterURI(label, own)) {
+		return nil
+	}
 	if label == "" || !extension.IsName(own) {
 		return []*mcp.Notification{n}
 	}

@@ -37,6 +37,8 @@ type view struct {
 	advice func() map[string]int // returns adviceOf; likewise
 	pages  func() pages          // returns pagesOf; nil before the first lists
 
+	heldFiles func() map[[2]string]bool // returns heldFilesOf; likewise
+
 	pins    *pinsInUse
 	policy  *policyInUse // nil without a policy
 	items   *policyItems // of the whole catalog, also in a part of the view; likewise

@@ -78,15 +78,6 @@ func (p *Profile) nameOf(e *Entry) string {
 	return e.Name
 }
 
-// OfferedAs returns [Entry.Offered] of an item of the Catalog, or of one that it does not have any more and
-// that would have the name. The Catalog has own names.
-func (c *Catalog) OfferedAs(k Kind, name string) string {
-	if e, ok := c.Find(k, name); ok {
-		return e.Offered()
-	}
-	return c.one.offeredName(k, name)
-}
-
 // OfferedAs returns the name that the item has outside of profiles with OwnNames, or would have there.
 func (d *Decision) OfferedAs() string {
 	if d.entry == nil {
