@@ -302,11 +302,18 @@ func MeasureTools(ctx context.Context, t *target.Target) ([]Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		tool.Server = cmp.Or(backends[tool.Name], serverByName(t, tool.Name))
+		var listed bool
+		if tool.Server, listed = backends[tool.Name]; !listed {
+			tool.Server = serverByName(t, tool.Name)
+		}
+		tool.Server = cmp.Or(tool.Server, gatewayItself)
 		tools = append(tools, tool)
 	}
 	return tools, nil
 }
+
+// gatewayItself is in the place of the server of a tool such as find_tool. No server can have this name.
+const gatewayItself = "(gateway)"
 
 // serverByName returns the server that the name of a tool begins with, as with the default prefix of
 // a gateway.
