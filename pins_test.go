@@ -413,6 +413,9 @@ func TestPinsWithoutTheApprovedText(t *testing.T) {
 			}
 		}
 		h := gatewaytest.Open(t, *cfg, signalbox.Options{Transport: shopServers(t, s)})
+		if x := h.G.Explain("s__buy", ""); len(x.Items) != 1 || x.Items[0].Code != code.ItemHeld || x.Items[0].Changes != nil {
+			t.Errorf("s__buy is explained as %+v", x.Items)
+		}
 		c := shopClient{h, nil, nil}
 		if got := c.ask("server/discover", "", ""); strings.Contains(got, "Ask before") || strings.Contains(got, `"instructions":"#`) {
 			t.Errorf("discovered %s", got)
