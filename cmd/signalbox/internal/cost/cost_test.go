@@ -195,11 +195,11 @@ func TestShowCostAsJSON(t *testing.T) {
 	}
 }
 
-// A tool of the gateway itself, such as read_result, has no backend.
+// A tool of the gateway itself, such as read_result, has no backend. Those of a search view are not in the whole list.
 func TestMeasureToolsOfTheGateway(t *testing.T) {
 	t.Parallel()
 	gateway := &target.Target{
-		Handler: commandtest.Answers(`{"tools":[{"name":"read_result"},{"name":"a__x"}]}`),
+		Handler: commandtest.Answers(`{"tools":[{"name":"read_result"},{"name":"find_tool"},{"name":"a__x"}]}`),
 		ToolBackends: func(context.Context) (map[string]string, error) {
 			return map[string]string{"read_result": "", "a__x": "a"}, nil
 		},
@@ -212,7 +212,7 @@ func TestMeasureToolsOfTheGateway(t *testing.T) {
 	for i := range tools {
 		servers[tools[i].Name] = tools[i].Server
 	}
-	if diff := cmp.Diff(servers, map[string]string{"read_result": "(gateway)", "a__x": "a"}); diff != "" {
+	if diff := cmp.Diff(servers, map[string]string{"read_result": "(gateway)", "find_tool": "(gateway)", "a__x": "a"}); diff != "" {
 		t.Errorf("servers (-got +want):\n%s", diff)
 	}
 }
