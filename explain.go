@@ -323,9 +323,10 @@ func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
 	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
 	found := x.g.changedDefinitions.of(key)
 	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
-		approved, _ := x.v.pins.text(digest)
+		approved, hasText := x.v.pins.text(digest)
+		found = nil
 		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
-			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key {
+			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key && hasText {
 				found = pins.Diff(approved, item)
 				break
 			}

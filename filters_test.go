@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,6 +181,17 @@ func TestFilterRefuses(t *testing.T) {
 			t.Errorf("why: %q", step)
 		}
 	}
+}
+
+// A pattern that matches nothing is reported, once all lists are known: with a typing error, a filter would change nothing.
+func TestFilterPatternsThatMatchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := withFilters(t, redactFilter("x", "office__get", "offce__*", "doc:*"), config.Filter{On: []string{"*"}, In: config.FilterResults, Mark: config.MarkUntrusted})
+		synctest.Wait()
+		if got, want := g.Status().Problems, []string{`filters[0].on[1]: "offce__*" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]`}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 // The audit record has the filter that has decided about a call, and whether the call was sent, also of a call within a

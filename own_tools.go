@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// This file has the tools of the gateway, in profiles with a search view: find_tool and call_tool.
-// Nothing is kept for a client.
+// This file has the tools of the gateway: find_tool and call_tool, in profiles with a search view. They keep nothing for
+// a client. read_result is in results.go.
 
 // serveOwnTool serves a call of a tool of the gateway, which may make calls of its own. If it reads a result, of is the call that had it.
 func (g *Gateway) serveOwnTool(ctx context.Context, item admitted, by *outerCall, req *mcp.Request, caller mcp.Caller) (of mcp.CallID, res *mcp.Result, err error) {

@@ -44,10 +44,20 @@ func (p *pinsInUse) text(d pins.Digest) ([]byte, bool) {
 	defer p.mu.Unlock()
 	text, ok := p.texts[d]
 	if !ok {
-		text, _ = p.cfg.ApprovedText(d)
+		text, _ = p.readText(d)
 		p.texts[d] = text
 	}
 	return text, text != nil
+}
+
+// readText reads the text of an approved definition. A text that does not have its digest is missing: it may have been
+// changed, so that a difference from it shows too little.
+func (p *pinsInUse) readText(d pins.Digest) ([]byte, bool) {
+	text, ok := p.cfg.ApprovedText(d)
+	if !ok || p.digests.Of(text) != d {
+		return nil, false
+	}
+	return text, true
 }
 
 // pinKinds are the kinds of items that are pinned. A resource is not: its name and its description are data
@@ -295,7 +305,7 @@ func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
 	if digest, ok := p.cfg.Lock().Digest(key); ok && v.State != pins.Approved {
 		read := p.text
 		if key.Kind == pins.Page {
-			read = p.cfg.ApprovedText // too large to be kept
+			read = p.readText // too large to be kept
 		}
 		text, _ := read(digest)
 		it.Approved = string(text)

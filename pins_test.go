@@ -413,6 +413,14 @@ func TestPinsWithoutTheApprovedText(t *testing.T) {
 			}
 		}
 		h := gatewaytest.Open(t, *cfg, signalbox.Options{Transport: shopServers(t, s)})
+		if x := h.G.Explain("s__buy", ""); len(x.Items) != 1 || x.Items[0].Code != code.ItemHeld || x.Items[0].Changes != nil {
+			t.Errorf("s__buy is explained as %+v", x.Items)
+		}
+		for _, d := range h.G.Definitions().Items {
+			if d.Approved != "" {
+				t.Errorf("%s %s was approved as %s, which does not have its digest", d.Kind, d.Name, d.Approved)
+			}
+		}
 		c := shopClient{h, nil, nil}
 		if got := c.ask("server/discover", "", ""); strings.Contains(got, "Ask before") || strings.Contains(got, `"instructions":"#`) {
 			t.Errorf("discovered %s", got)

@@ -70,13 +70,19 @@ func (g *Gateway) noteFailedRule(rule string, why policy.Failure) {
 	g.log.LogAttrs(context.Background(), slog.LevelWarn, "a rule of the policy failed", slog.String("rule", rule), slog.String("reason", string(why)))
 }
 
-// policyPatterns returns the patterns of the rules with their places.
-func policyPatterns(cfg *config.Config) []catalog.PlacedPattern {
+// itemPatterns returns the patterns of rules and filters with their places.
+func itemPatterns(cfg *config.Config) []catalog.PlacedPattern {
 	var all []catalog.PlacedPattern
-	for i := range cfg.Policy.Rules {
-		for k, pattern := range cfg.Policy.Rules[i].On {
-			all = append(all, catalog.PlacedPattern{Place: fmt.Sprintf("policy.rules[%d].on[%d]", i, k), Pattern: pattern})
+	add := func(rule string, on []string) {
+		for i, pattern := range on {
+			all = append(all, catalog.PlacedPattern{Place: fmt.Sprintf("%s.on[%d]", rule, i), Pattern: pattern})
 		}
+	}
+	for i := range cfg.Policy.Rules {
+		add(fmt.Sprintf("policy.rules[%d]", i), cfg.Policy.Rules[i].On)
+	}
+	for i := range cfg.Filters {
+		add(config.FilterPath(i), cfg.Filters[i].On)
 	}
 	return all
 }

@@ -637,7 +637,7 @@ func TestPolicyOverHTTP(t *testing.T) {
 func TestPatternsThatMatchNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := officeRules()
-		p.Rules[2].On = []string{"*__deploy", "office__deplyo", "x:*"}
+		p.Rules[2].On = []string{"*__deploy", "office__deplyo", "x:*", "find_tool", "call_tool"}
 		g, _ := withPolicy(t, p, nil)
 		synctest.Wait()
 		if got, want := g.Status().Problems, []string{`policy.rules[2].on[1]: "office__deplyo" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]`}; !slices.Equal(got, want) {

@@ -33,8 +33,9 @@ func itemsOf(v, before *view) *policyItems {
 	}
 	items := new(policyItems)
 	for k := range catalog.NumKinds {
-		items.all[k] = make([]*policy.Item, 0, c.Len(k))
-		for e := range c.Entries(k) {
+		placed := c.Placed(k)
+		items.all[k] = make([]*policy.Item, 0, len(placed))
+		for _, e := range placed {
 			it := before.itemLike(e)
 			if b, ok := v.backendOf(e); ok && b.isGate(v, e) != it.IsGate() {
 				it = v.gateOr(b, e)

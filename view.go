@@ -230,7 +230,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
-		Patterns:     policyPatterns(v.cfg),
+		Patterns:     itemPatterns(v.cfg),
 		Pin:          v.pins.judgeItem,
 		ReadsResults: v.cfg.CutsResults(),
 	}

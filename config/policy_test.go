@@ -72,6 +72,7 @@ policy:
   rules:
     - {name: a, allow: 'request.client.name == "x"'}
     - {name: b, deny: 'true', on: ["jira__*", "jira*", "wiki_x", "find", "*__get", "file:///*", "mail__*", "jira_x"]}
+    - {name: own, allow: 'true', on: [find_tool, "call_tool*", read_result]}
 `), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,7 @@ policy:
 		`x.yaml:6:7: the rule "a" decides by request.client, which a client may set to anything`,
 		`x.yaml:7:97: "mail__*" can match no item of the servers (names begin with the prefix of their server)`,
 		`x.yaml:7:108: "jira_x" can match no item of the servers (names begin with the prefix of their server)`,
+		`x.yaml:8:64: "read_result" can match no item of the servers (names begin with the prefix of their server)`,
 	}
 	if got := strings.Split(c.Notes.Error(), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

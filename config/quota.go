@@ -203,7 +203,7 @@ func (c *Config) noteUnmatched(pattern string, at place, r *reader) {
 // mayOffer reports whether a server may offer an item with a name, or with a URI, that
 // matches a pattern. Servers that are disabled count, since that is temporary.
 func (c *Config) mayOffer(pattern string, r *reader) bool {
-	if strings.Contains(pattern, ":") || mayMatchURI(pattern) {
+	if strings.Contains(pattern, ":") || mayMatchURI(pattern) || slices.ContainsFunc(c.ownTools(), func(name string) bool { return glob.Match(pattern, name) }) {
 		return true
 	}
 	for i := range c.Servers {
@@ -223,6 +223,16 @@ func (c *Config) mayOffer(pattern string, r *reader) bool {
 		}
 	}
 	return false
+}
+
+// ownTools returns the names of the tools of the gateway itself, which rules are about, too. Each configuration has a
+// profile with a search view.
+func (c *Config) ownTools() []string {
+	names := []string{"find_tool", "call_tool", "call_tool_readonly"}
+	if c.CutsResults() {
+		names = append(names, "read_result")
+	}
+	return names
 }
 
 // mayMatchURI reports whether a URI may match a pattern without a colon: if what is before

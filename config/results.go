@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -103,10 +104,14 @@ func checkResults(c *Config, r *reader) {
 	for _, id := range slices.Sorted(maps.Keys(c.Results.Clients)) {
 		at := p.key("clients").key(id)
 		if known := clients.Named(); !slices.Contains(known, id) {
-			r.report(at, spelling.DidYouMean(id, known), "%.80q is not the id of a client with a known name", id)
+			cure := cmp.Or(spelling.DidYouMean(id, known), "write one of "+strings.Join(known, ", "))
+			r.report(at, cure, "%.80q is not the id of a client with a known name", id)
 			continue
 		}
 		checkMaxResult(c.Results.Clients[id], at, r)
+	}
+	if most := c.Effective().Limits.BackendMessage; most > 0 && c.Results.Max >= most {
+		r.note(p.key("max"), `write less than "limits.backendMessage"`, "it has no effect: larger results are errors")
 	}
 	if !c.CutsResults() && c.Results.Structured == StructuredError {
 		r.note(p.key("structured"), `add "max"`, "it has no effect: no result is cut")

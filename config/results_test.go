@@ -56,13 +56,16 @@ func TestResultsProblems(t *testing.T) {
 		{`{}`, `{"max": "1KiB"}`, `x.json:1:58: "max" leaves no room`},
 		{`{"clients": {"codex": "1KiB"}}`, `{}`, `"codex" leaves no room`},
 		{`{"clients": {"codx": "8KiB"}}`, `{}`, `"codx" is not the id of a client with a known name (did you mean "codex"?)`},
-		{`{"clients": {"zed": "8KiB"}}`, `{}`, `"zed" is not the id of a client with a known name`},
+		{`{"clients": {"zed": "8KiB"}}`, `{}`, `"zed" is not the id of a client with a known name (write one of claude-code, codex, cursor, vscode)`},
 		{`{"structured": "cut"}`, `{}`, `"structured"`},
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {"command": "x", "results": `+tt.server+`}}, "results": `+tt.results+`}`), nil)
 		if err == nil || strings.Count(err.Error(), "x.json") != 1 || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.results, err, tt.want)
 		}
+	}
+	if c := parsed(t, `{"mcpServers": {}, "results": {"max": "16MiB"}}`); len(c.Notes) != 1 || !strings.Contains(c.Notes[0].String(), `it has no effect: larger results are errors (write less than "limits.backendMessage")`) {
+		t.Errorf("%v", c.Notes)
 	}
 	if c := parsed(t, `{"mcpServers": {}, "results": {"structured": "error"}}`); len(c.Notes) != 1 || !strings.Contains(c.Notes[0].String(), "no result is cut") {
 		t.Errorf("%v", c.Notes)

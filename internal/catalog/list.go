@@ -34,6 +34,15 @@ func (c *Catalog) Entries(k Kind) iter.Seq[*Entry] {
 	return c.sections[k].all()
 }
 
+// Placed returns the items of a kind by their Place, also those that are not in this part of a Catalog. They must not be
+// changed.
+func (c *Catalog) Placed(k Kind) []*Entry {
+	if t := c.sections[k].table; t != nil {
+		return t.entries
+	}
+	return nil
+}
+
 // Len returns the number of offered items of a kind.
 func (c *Catalog) Len(k Kind) int { return c.sections[k].len }
 

@@ -156,7 +156,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 func (b *builder) checkPatterns(c *Catalog) {
 	for _, p := range b.opt.Patterns {
 		matches := func(e *Entry) bool { return glob.Match(p.Pattern, e.Name) }
-		found := strings.Contains(p.Pattern, ":")
+		found := strings.Contains(p.Pattern, ":") || slices.ContainsFunc(ownTools, matches)
 		for k := range NumKinds {
 			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
 		}

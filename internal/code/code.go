@@ -160,7 +160,7 @@ func All() []Entry {
 		}, {
 			TalkOtherOutput, "A server wrote to its output what is not a message, and did not answer.",
 			"It is not an MCP server, or not told to use stdio, or prints its log to the standard output.",
-			"Correct `args`; a log belongs on the standard error.", false,
+			"Correct `args`; a server that listens over HTTP may need `--stdio`. A log belongs on the standard error.", false,
 		}, {
 			TalkExited, "The process of a server ended, or closed its output.",
 			"It crashed, was killed, or ends because of its arguments. Its last lines on stderr usually say why.",
@@ -254,8 +254,8 @@ func All() []Entry {
 			"With the prefix of its server it has more than 64 characters, or has characters other than letters, digits, `_` and `-`.",
 			"Give the server a short `prefix`, or the tool another name with `rename`.", false,
 		}, {
-			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
-			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
+			NameUnusedRule, "A rule of a server, profile, policy or filter matches nothing that is listed.",
+			"A name in `include`, `exclude`, `rename` or `on` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
 		}, {
 			ItemFrozen, "The text of a definition has changed since it was approved, and the approved one is offered.",

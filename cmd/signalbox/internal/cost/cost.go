@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
@@ -302,10 +303,26 @@ func MeasureTools(ctx context.Context, t *target.Target) ([]Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		tool.Server = cmp.Or(backends[tool.Name], serverByName(t, tool.Name))
+		server, listed := backends[tool.Name]
+		switch {
+		case listed:
+			tool.Server = cmp.Or(server, gatewayItself)
+		case backends != nil && isOfSearch(tool.Name):
+			tool.Server = gatewayItself
+		default:
+			tool.Server = serverByName(t, tool.Name)
+		}
 		tools = append(tools, tool)
 	}
 	return tools, nil
+}
+
+// gatewayItself is in the place of the server of a tool such as find_tool. No server can have this name.
+const gatewayItself = "(gateway)"
+
+// isOfSearch reports whether a search view has a tool of the gateway with this name.
+func isOfSearch(tool string) bool {
+	return tool == catalog.FindTool || tool == catalog.CallTool || tool == catalog.CallToolReadOnly
 }
 
 // serverByName returns the server that the name of a tool begins with, as with the default prefix of

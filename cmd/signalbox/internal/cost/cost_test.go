@@ -195,6 +195,28 @@ func TestShowCostAsJSON(t *testing.T) {
 	}
 }
 
+// A tool of the gateway itself, such as read_result, has no backend. Those of a search view are not in the whole list.
+func TestMeasureToolsOfTheGateway(t *testing.T) {
+	t.Parallel()
+	gateway := &target.Target{
+		Handler: commandtest.Answers(`{"tools":[{"name":"read_result"},{"name":"find_tool"},{"name":"a__x"}]}`),
+		ToolBackends: func(context.Context) (map[string]string, error) {
+			return map[string]string{"read_result": "", "a__x": "a"}, nil
+		},
+	}
+	tools, err := MeasureTools(t.Context(), gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := make(map[string]string)
+	for i := range tools {
+		servers[tools[i].Name] = tools[i].Server
+	}
+	if diff := cmp.Diff(servers, map[string]string{"read_result": "(gateway)", "find_tool": "(gateway)", "a__x": "a"}); diff != "" {
+		t.Errorf("servers (-got +want):\n%s", diff)
+	}
+}
+
 // A gateway of an earlier version does not have the path: names decide, as with a URL.
 func TestToolBackendsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()

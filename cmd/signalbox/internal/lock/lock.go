@@ -262,7 +262,7 @@ func (l *locked) check(e *command.Env) error {
 		for i := range l.now.Items {
 			if d := &l.now.Items[i]; d.Server == s.Name && !l.isApproved(d) {
 				different++
-				writeDifference(&b, d)
+				l.writeDifference(&b, d)
 			}
 		}
 		for _, line := range unreadLines(&s) {
@@ -285,18 +285,19 @@ func (l *locked) check(e *command.Env) error {
 	return e.PrintText(e.Stdout, fmt.Sprintf("%s: all %s are approved\n", config.LockFile(l.file), output.Plural(len(l.now.Items), "definition")))
 }
 
-// writeDifference writes how a definition differs from the approved one.
-func writeDifference(b *strings.Builder, d *signalbox.Definition) {
+// writeDifference writes how a definition differs from the approved one. The lock file decides what is new: a running
+// gateway may not have applied it yet.
+func (l *locked) writeDifference(b *strings.Builder, d *signalbox.Definition) {
 	b.WriteString(output.VisibleLine(key(d).String()))
 	before := d.Approved
+	_, known := l.pinned.Digest(key(d))
 	switch {
-	case d.State == string(pins.New), d.State == string(pins.Unpinned), d.Approved == "" && d.State != string(pins.Approved):
+	case !known:
 		before = "{}"
-		if d.State == string(pins.Changed) {
-			b.WriteString(": changed, and the approved text is missing\n")
-		} else {
-			b.WriteString(": new\n")
-		}
+		b.WriteString(": new\n")
+	case before == "":
+		before = "{}"
+		b.WriteString(": changed, and the approved text is missing\n")
 	default:
 		b.WriteString(": changed\n")
 	}
@@ -349,7 +350,7 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 			continue
 		}
 		n++
-		writeDifference(&b, d)
+		l.writeDifference(&b, d)
 		digest := l.digests.Of([]byte(d.Listed))
 		next.Approve(key(d), digest)
 		texts[digest] = []byte(d.Listed)
