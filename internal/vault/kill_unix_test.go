@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,11 +71,17 @@ var _ = addChild("hold", func(ctx context.Context, folder *Folder, _ []string) e
 	if err != nil {
 		return err
 	}
-	if _, err := v.Lock(ctx, &Grant{GrantKey: aliceKey}); err != nil {
+	lock, err := v.Lock(ctx, &Grant{GrantKey: aliceKey})
+	if err != nil {
 		return err
 	}
+	defer lock.Unlock()
+	// Without a goroutine that may run, the runtime ends the process as deadlocked.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	fmt.Println("locked")
-	select {}
+	<-ctx.Done()
+	return nil
 })
 
 // number returns the number at the end of a refresh token.
