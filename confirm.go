@@ -136,6 +136,13 @@ func (g *Gateway) askUser(ctx context.Context, e *catalog.Entry, req *mcp.Reques
 		return answerUnavailable, err
 	}
 	answer, err := mcp.Ask(ctx, caller, ask)
+	if errors.Is(err, mcp.ErrRequestEnded) {
+		// The context of a request is cancelled right after its questions have ended.
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	f, isFault := errors.AsType[*mcp.Fault](err)
 	switch {
 	case ctx.Err() != nil:
