@@ -124,7 +124,7 @@ func TestConfirmAtOnce(t *testing.T) {
 	})
 }
 
-// The same is so for a call that goes on after another question, of which the gateway keeps the agreement.
+// The same is so for a call that goes on after another question: the gateway keeps the agreement.
 func TestConfirmGoesOnOnce(t *testing.T) {
 	withConfirm(t, nil, func(p *confirmPeers) {
 		if !p.server.Modern {

@@ -75,7 +75,7 @@ func (o *outerCall) record(c *recorder.Call) {
 }
 
 // isWorse reports whether one call ended worse than another: a call that has failed is worse than one that has not,
-// and of two that have failed, the one of which less is known or that has come further.
+// and of two that have failed, the one that is less known or has come further.
 func isWorse(a, b *recorder.Call) bool {
 	rank := func(c *recorder.Call) int {
 		n := slices.Index(recorder.Outcomes(), c.Outcome)

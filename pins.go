@@ -106,7 +106,7 @@ type listedItem struct {
 // itemPin is what becomes of an item. Its Item is nil for the item itself, which is not kept alive.
 type itemPin catalog.Pin
 
-// maxJudged bounds the items of which the judgement is kept.
+// maxJudged bounds the items with a judgement that is kept.
 const maxJudged = 20_000
 
 // judgeItem is the Options.Pin of the catalog. It judges an item when its list has been fetched, and not for each

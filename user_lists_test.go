@@ -25,7 +25,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
-// desk is a server that lists for each user its own tools, and for nobody else, unless all is set.
+// desk is a server that lists for each user its own tools, and for no other client, unless all is set.
 type desk struct {
 	mu      sync.Mutex
 	tools   map[string][]string    // by user

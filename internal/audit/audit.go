@@ -54,7 +54,7 @@ type Call struct {
 	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read, or that of an extension
 	Name     string  `json:"name"`               // as clients know the item, or its URI
 	Named    string  `json:"named,omitempty"`    // own: the client has named it as its backend does
-	Passed   string  `json:"passed,omitempty"`   // unread, for a method of which nothing else was read
+	Passed   string  `json:"passed,omitempty"`   // unread, for a method without anything else read
 	Said     string  `json:"said,omitempty"`     // the name or URI in the request, if it is another one
 	Backend  string  `json:"backend"`            // "" if none was asked
 	Outcome  Outcome `json:"outcome"`            // as reported to the client

@@ -59,7 +59,7 @@ func (c *Content) Bytes() int64 { return c.bytes }
 // partBytes is the size of a part in memory, apart from its text.
 const partBytes = 80
 
-// add adds a part of which the caller gives up the text or block.
+// add adds a part. The caller gives up its text or block.
 func (c *Content) add(p part) {
 	p.at = c.size
 	c.parts = append(c.parts, p)

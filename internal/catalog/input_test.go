@@ -48,7 +48,7 @@ func resource(uri string) string { return fmt.Sprintf(`{"uri":%q,"name":"r"}`, u
 
 func template(uri string) string { return fmt.Sprintf(`{"uriTemplate":%q,"name":"t"}`, uri) }
 
-// skill returns an entry of two files, of which the one with the instructions has the URI.
+// skill returns an entry of two files. The one with the instructions has the URI.
 func skill(uri string) string {
 	return fmt.Sprintf(`{"uri":%q,"frontmatter":{"name":"s","uri":"not this one"},"resources":[{"uri":%[1]q,"digest":"sha256:aa","size":7},{"uri":%q,"digest":"sha256:bb","size":8}]}`,
 		uri, strings.TrimSuffix(uri, "SKILL.md")+"more.md")
