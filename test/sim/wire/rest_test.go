@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -47,13 +48,14 @@ type resting struct {
 	done    chan struct{}      // closed when it has ended
 
 	cancelled atomic.Int64 // when a request last ended early, as Unix nanoseconds
+	listens   atomic.Int64 // of clients and of the tracking, in progress
 }
 
 func newResting(g *gateway) *resting {
 	r := &resting{done: make(chan struct{})}
 	r.client = g.dial()
 	r.tracked = tracking.New(tracking.Config{
-		Name: "b", Handler: r.client, Idle: -1, Max: -1,
+		Name: "b", Handler: mcp.HandlerFunc(r.serveClient), Idle: -1, Max: -1,
 		Rest: &tracking.Rest{
 			Idle: g.w.idle.after, Processes: r.client, Busy: func() bool { return false },
 			Shown: func(*mcp.Peer) tracking.Lists { return r.tracked.Offer().Lists },
@@ -78,6 +80,16 @@ func (r *resting) Serve(ctx context.Context, req *mcp.Request, c mcp.Caller) (*m
 		return r.tracked.Listen(ctx, req, &refresher{c, r.tracked})
 	}
 	return r.tracked.Serve(ctx, req, c)
+}
+
+// serveClient is the Handler of the tracking. It counts the listens, which may be those of
+// the tracking itself.
+func (r *resting) serveClient(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	if req.Method == "subscriptions/listen" {
+		r.listens.Add(1)
+		defer r.listens.Add(-1)
+	}
+	return r.client.Serve(ctx, req, c)
 }
 
 // refresher is the Caller of a listen. A change that a client is notified of may concern
@@ -268,7 +280,8 @@ func (g *gateway) observed(serve func(context.Context, io.Reader, io.Writer) err
 
 // checkNeeded is called when the input of a process has ended. A request that its client
 // has just cancelled, possibly by its own end, needs no process: that is known a little
-// later.
+// later. Nor does a listen if the gateway serves none: the process may learn of the end
+// of its input before it learns that the listen was cancelled.
 func (g *gateway) checkNeeded(l *lifeOfPipe) {
 	g.w.mu.Lock()
 	r := g.rests
@@ -277,7 +290,7 @@ func (g *gateway) checkNeeded(l *lifeOfPipe) {
 	if ended.Sub(g.w.start) >= sessionLife {
 		return // by the end of a session that its client has abandoned
 	}
-	if what := l.needed(); what != "" && r != nil {
+	if what := l.needed(); what != "" && r != nil && (r.listens.Load() > 0 || !strings.HasPrefix(what, "subscriptions/listen ")) {
 		time.AfterFunc(time.Second, func() { g.judgeEndOf(r, what, ended) })
 	}
 }
