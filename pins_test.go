@@ -480,6 +480,34 @@ func TestPinsAreReported(t *testing.T) {
 	})
 }
 
+// Held items of lists of an earlier run are logged although the server is not reached.
+func TestPinsOfKeptListsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(true)
+		s.changed.Store(true)
+		cfg, _ := lockShop(t, "")
+		folder := t.TempDir()
+		before := gatewaytest.Open(t, *cfg, signalbox.Options{Transport: shopServers(t, s), ListsFolder: folder})
+		time.Sleep(2 * time.Second)
+		if err := before.G.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var log logtest.Log
+		after := gatewaytest.Open(t, *cfg, signalbox.Options{
+			Transport:   gatewaytest.ServeBackends(t, http.NotFoundHandler()),
+			Logger:      slog.New(log.Handler()),
+			ListsFolder: folder,
+		})
+		time.Sleep(2 * time.Second)
+		if err := after.G.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := log.Count(`"not offered as listed" backend=s code=` + code.ItemHeld); n == 0 {
+			t.Errorf("nothing is logged of the held items:\n%s", strings.Join(log.Lines(), "\n"))
+		}
+	})
+}
+
 // Without a lock file a definition that changes is logged once, offered, and explained with the difference.
 func TestChangedDefinitionWithoutALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -229,6 +229,9 @@ func (g *Gateway) apply(cfg *config.Config) {
 	}
 	g.derive(next, old)
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
+	if old.catalog == nil {
+		g.logProblems(nil, next.catalog.Problems()) // of lists of an earlier run, or of servers that are known already
+	}
 	g.dropResults(old.cfg, cfg)
 	for _, b := range old.backends {
 		if !kept[b.Backend] {

@@ -345,15 +345,15 @@ func (g *Gateway) swapCatalog() bool {
 			g.noteChangedDefinitions(next, old.offered[i], offers[i], b.Name())
 		}
 	}
-	g.logProblems(old.catalog, next.catalog)
+	g.logProblems(old.catalog.Problems(), next.catalog.Problems())
 	return old.version().diff(next.version()) != 0
 }
 
 // logProblems logs the problems that the previous catalog did not have.
-func (g *Gateway) logProblems(old, next *catalog.Catalog) {
-	for _, p := range next.Problems() {
+func (g *Gateway) logProblems(old, next []catalog.Problem) {
+	for _, p := range next {
 		// Log each problem once, not with each catalog that has it.
-		if slices.Contains(old.Problems(), p) {
+		if slices.Contains(old, p) {
 			continue
 		}
 		attrs := []slog.Attr{slog.String("backend", p.Backend)}
