@@ -380,7 +380,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.ofApp(it, d)
 		x.filters(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
-			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
+			it.step(x.places.Setting("", "policy"), forAllowed)
 		}
 	}
 }
