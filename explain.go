@@ -289,6 +289,7 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	it.step(config.Place{}, "%s", listed)
 	switch d.Verdict {
 	case catalog.BeyondLimit:
+		it.Code = d.Code()
 		it.step(x.places.Setting("", "limits", "toolsPerBackend"), "at place %d, beyond limits.toolsPerBackend", d.Place+1)
 		it.Fix = "raise limits.toolsPerBackend, or exclude what is not needed"
 	case catalog.Repeated:
@@ -351,7 +352,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	}
 	if d.Verdict == catalog.Invalid {
 		it.step(config.Place{}, "%s", d.Problem)
-		if strings.Contains(d.Problem, "(limits.schema)") {
+		if it.Code = d.Code(); it.Code != "" {
 			it.Fix = "raise limits.schema"
 		}
 		return

@@ -15,6 +15,10 @@ import (
 // manyCopies is the number of processes of one server from which on they are a problem.
 const manyCopies = 4
 
+// manyEnds is the number of processes of one server that have ended by themselves within an hour
+// from which on they are a problem.
+const manyEnds = 5
+
 // processes returns the figures of the processes of each backend.
 func (v *view) processes() []client.ProcessStats {
 	clients := make([]*client.Client, len(v.backends))
@@ -43,6 +47,10 @@ func (v *view) processProblems(processes []client.ProcessStats) (problems []stri
 		if n := processes[i].Open; n >= manyCopies && !b.srv.Share {
 			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
 				b.Name(), n, code.ChildCopies))
+		}
+		if n := processes[i].Ended; n >= manyEnds {
+			problems = append(problems, fmt.Sprintf("backend %q: its process has ended %d times by itself within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
+				b.Name(), n, b.Name(), code.ChildRestarts))
 		}
 	}
 	return problems
