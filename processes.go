@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
 )
@@ -48,7 +49,8 @@ func (v *view) processProblems(processes []client.ProcessStats) (problems []stri
 			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
 				b.Name(), n, code.ChildCopies))
 		}
-		if n := processes[i].Ended; n >= manyEnds {
+		// The reason why a backend is down has how its process ended.
+		if n := processes[i].Ended; n >= manyEnds && v.offered[i].State != backend.Down {
 			problems = append(problems, fmt.Sprintf("backend %q: its process has ended %d times by itself within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
 				b.Name(), n, b.Name(), code.ChildRestarts))
 		}

@@ -15,7 +15,7 @@ import (
 
 func TestProcessThatKeepsEndingIsAProblem(t *testing.T) {
 	t.Parallel()
-	v := &view{backends: []*activeBackend{{Backend: backend.New(backend.Config{Name: "s"}), srv: config.Backend{Name: "s"}}}}
+	v := &view{offered: []*backend.Offer{{State: backend.Live}}, backends: []*activeBackend{{Backend: backend.New(backend.Config{Name: "s"}), srv: config.Backend{Name: "s"}}}}
 	for n, want := range map[int][]string{
 		4: nil,
 		5: {`backend "s": its process has ended 5 times by itself within the last hour; 'signalbox logs s' has what it wrote before [` + code.ChildRestarts + `]`},
@@ -23,5 +23,9 @@ func TestProcessThatKeepsEndingIsAProblem(t *testing.T) {
 		if got := v.processProblems([]client.ProcessStats{{Ended: n}}); !slices.Equal(got, want) {
 			t.Errorf("after %d ends: %q, want %q", n, got, want)
 		}
+	}
+	v.offered[0].State = backend.Down
+	if got := v.processProblems([]client.ProcessStats{{Ended: 5}}); got != nil {
+		t.Errorf("of a backend that is down: %q", got)
 	}
 }
