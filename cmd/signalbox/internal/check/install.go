@@ -16,3 +16,7 @@ func npxFolder(reason string) string {
 	}
 	return ""
 }
+
+// logHasMore matches what a reason has about lines that are in a log. The servers of a check have
+// none.
+var logHasMore = regexp.MustCompile(` \(the log has (\d+) more\)$`)

@@ -206,7 +206,7 @@ func signInFix(cfg *config.Config, name string) string {
 
 // downFinding describes why a server does not work, and what to do about it.
 func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func() string) Finding {
-	f := Finding{Result: Fail, Code: b.Code, Text: b.Reason}
+	f := Finding{Result: Fail, Code: b.Code, Text: logHasMore.ReplaceAllString(b.Reason, " (and $1 more)")}
 	if b.State == "starting" {
 		f.Code = code.TalkSilent
 		f.Text = fmt.Sprintf("it did not answer within %v", serverWait)
