@@ -114,6 +114,10 @@ type ExplainedRoute struct {
 	Backend  string `json:"backend"`
 	Template string `json:"template,omitempty"` // that matches, or "" without one
 	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
+
+	// Policy is the decision of the policy: about all callers, or with [Gateway.ExplainAs] about one;
+	// or "".
+	Policy string `json:"policy,omitempty"`
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -180,6 +184,9 @@ func (x *explainer) explain() *Explanation {
 			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
 		}
 		e.Offered = true
+		if r := e.Route; r != nil && r.Template == "" && !r.ByName && x.v.policy != nil && !x.v.policy.dryRun {
+			r.Policy, e.Offered = "a resource that is in no list and has no template is not read", false
+		}
 	}
 	if own, ok := x.seen.catalog.Tool(x.name); ok && own.IsOwn() {
 		e.OfGateway, e.Offered = true, true

@@ -31,7 +31,15 @@ func (g *Gateway) ExplainAs(q *PolicyQuestion) *Explanation {
 	places := v.cfg.Places()
 	question := *q
 	question.AnyCall = true
-	seen := x.OfGateway || x.Route != nil
+	seen := x.OfGateway
+	if x.Route != nil {
+		seen = x.Offered
+		for i, d := range g.ExplainPolicy(&question) {
+			if i == 0 || d.Listed {
+				x.Route.Policy, seen = d.String(), d.Listed
+			}
+		}
+	}
 	for i := range x.Items {
 		it := &x.Items[i]
 		if !it.Offered {
@@ -40,7 +48,7 @@ func (g *Gateway) ExplainAs(q *PolicyQuestion) *Explanation {
 		question.Name = it.Name
 		decisions := g.ExplainPolicy(&question)
 		at := slices.IndexFunc(decisions, func(d PolicyExplanation) bool {
-			return d.Backend == it.Backend.Name && strings.HasSuffix(it.Kind, d.Kind)
+			return strings.HasSuffix(it.Kind, d.Kind) // "resource template" is a template
 		})
 		if at < 0 {
 			continue

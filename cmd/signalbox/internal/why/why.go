@@ -321,12 +321,8 @@ func withCode(reason, code string) string {
 // unlistedText returns what is known of a name that no backend lists.
 func unlistedText(x *signalbox.Explanation, now time.Time) string {
 	switch {
-	case x.Route != nil && x.Route.Template != "":
-		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
-	case x.Route != nil && x.Route.ByName:
-		return fmt.Sprintf("offered. Server %s reads it; no list has it.", x.Route.Backend)
 	case x.Route != nil:
-		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
+		return routeText(x)
 	case x.OfGateway:
 		return "offered. It is a tool of the gateway itself."
 	case x.Server != nil:
@@ -363,6 +359,26 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, " Did you mean %s?", x.Meant)
 	}
 	return b.String()
+}
+
+// routeText describes where a URI is read that no list has.
+func routeText(x *signalbox.Explanation) string {
+	text, reads := "offered. ", "reads"
+	if x.Route.Policy != "" && !x.Offered {
+		text, reads = "not offered. ", "would read"
+	}
+	switch r := x.Route; {
+	case r.Template != "":
+		text += fmt.Sprintf("Server %s %s it by the template %s; no list has it.", r.Backend, reads, r.Template)
+	case r.ByName:
+		text += fmt.Sprintf("Server %s %s it; no list has it.", r.Backend, reads)
+	default:
+		text += fmt.Sprintf("Server %s, the only one with resources, %s it; no list has it.", r.Backend, reads)
+	}
+	if x.Route.Policy != "" {
+		text += " Policy: " + x.Route.Policy + "."
+	}
+	return text
 }
 
 // serverText describes a server.
