@@ -38,7 +38,8 @@ type ListProblem struct {
 	config.Problem
 
 	// Withheld reports that clients do not get an item although no rule leaves it out, and no
-	// other item in its place: several servers have its name, or it is not approved.
+	// other item in its place: several servers have its name, or it is not approved. It is
+	// false for a profile that is not in the configuration.
 	Withheld bool
 }
 
@@ -50,8 +51,10 @@ func (g *Gateway) ListProblems() []ListProblem {
 	v := g.view.Load()
 	var all []ListProblem
 	for _, p := range v.catalog.Problems() {
-		found := ListProblem{v.cfg.Problem(pathOf(v.cfg, &p), p.Message(), ""), p.Withheld}
+		found := ListProblem{Problem: v.cfg.Problem(pathOf(v.cfg, &p), p.Message(), "")}
 		found.Code = p.Code
+		isBuiltIn := p.Profile != "" && !slices.ContainsFunc(v.cfg.Profiles, func(of config.Profile) bool { return of.Name == p.Profile })
+		found.Withheld = p.Withheld && !isBuiltIn
 		all = append(all, found)
 	}
 	return all

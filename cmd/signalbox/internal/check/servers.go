@@ -142,7 +142,7 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 		b := &status.Backends[at]
 		found := describe(cfg, srv, b, started, shellPath)
 		found = append(found, problemsOf(srv.Name, problems)...)
-		t.servers[i] = append(found, heldOf(srv.Name, definitions)...)
+		t.servers[i] = append(found, heldOf(cfg, srv.Name, definitions)...)
 		t.offered.Tools += b.Offered.Tools
 		t.offered.Resources += b.Offered.Resources
 		t.offered.Templates += b.Offered.Templates
@@ -222,28 +222,31 @@ func problemsOf(server string, problems []signalbox.ListProblem) (found []Findin
 }
 
 // heldOf returns the findings on the instructions and the pages of apps of a server that are not the approved
-// ones. Problems of the lists have the other definitions.
-func heldOf(server string, all *signalbox.Definitions) (found []Finding) {
+// ones. The other definitions are in its lists.
+func heldOf(cfg *config.Config, server string, all *signalbox.Definitions) (found []Finding) {
 	for i := range all.Items {
 		d := &all.Items[i]
-		what := map[string]string{"instructions": "its instructions", "page": "the page " + strconv.Quote(d.Name)}[d.Kind]
+		what := map[string]string{"instructions": "instructions", "page": "page " + strconv.Quote(d.Name)}[d.Kind]
 		if d.Server != server || what == "" {
 			continue
 		}
-		f := Finding{Kind: "server", Name: server, Result: Warn, Code: code.ItemHeld, withheld: true}
+		f := Finding{Kind: "server", Name: server, Result: Warn, Code: code.ItemHeld, withheld: d.Held}
 		switch {
-		case d.Held && d.Sign != "":
-			f.Code = code.ItemHiddenText
-			f.Text = fmt.Sprintf("left out: %s: it has a character that people do not see (%s)", what, d.Sign)
+		case d.Held && d.Sign != "" && d.Kind != "page": // a page may have any characters
+			f.Code, f.Text = code.ItemHiddenText, fmt.Sprintf("left out: a character that people do not see (%s)", d.Sign)
 		case d.Held:
-			f.Text = fmt.Sprintf("left out: %s: not the approved text", what)
+			f.Text = "left out: not what was approved"
 		case d.State == string(pins.Frozen):
-			f.Code, f.withheld = code.ItemFrozen, false
-			f.Text = fmt.Sprintf("%s: the text has changed since it was approved, and the approved one is offered", what)
+			f.Code, f.Text = code.ItemFrozen, "changed since it was approved, and the approved text is offered"
+		case d.State == string(pins.Changed):
+			f.Text = "offered, and changed since it was approved"
 		default:
 			continue
 		}
+		f.Text = fmt.Sprintf("%s: %s: look at it with signalbox approve %s", what, f.Text, server)
 		f.Fix = CodeEntry(f.Code).Cure
+		f.problem = cfg.Problem("mcpServers."+server, fmt.Sprintf("backend %q: %s", server, f.Text), "")
+		f.problem.Code = f.Code
 		found = append(found, f)
 	}
 	return found
