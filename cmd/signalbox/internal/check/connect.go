@@ -66,7 +66,7 @@ type report struct {
 func (r *report) add(cfg *config.Config, f *Finding) {
 	switch {
 	case f.Result == OK:
-	case f.Result == Fail || f.withheld:
+	case f.Result == Fail && !f.perUser || f.withheld:
 		r.problems = append(r.problems, f.inFile(cfg))
 		if f.Passes {
 			r.passing++

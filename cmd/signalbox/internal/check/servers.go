@@ -190,6 +190,7 @@ func describe(cfg *config.Config, srv *config.Backend, b *signalbox.BackendStatu
 		f := downFinding(b, srv, shellPath)
 		if f.Code == code.AuthSignIn {
 			f.Fix = signInFix(cfg, srv.Name)
+			f.perUser = srv.OAuth != nil && !srv.OAuth.IsGateway() && !cfg.Auth.IsZero()
 		}
 		return []Finding{of(f)}
 	}
