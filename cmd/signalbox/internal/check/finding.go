@@ -44,7 +44,6 @@ type Finding struct {
 
 	appTools []string // the names by which apps call tools of the server
 	withheld bool     // as in a signalbox.ListProblem
-
 	perUser  bool     // it failed, because only signed-in users get its lists
 
 	problem config.Problem // with the place in the file, or the zero value
