@@ -79,6 +79,9 @@ func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Co
 		for i := range servers {
 			t.servers[i] = []Finding{{Kind: "server", Name: servers[i].Name, Result: Fail, Text: err.Error()}}
 		}
+		if len(servers) == 0 {
+			t.others = []Finding{{Kind: "config", Name: "config", Result: Fail, Text: err.Error()}}
+		}
 		return t
 	}
 	t.examine(ctx, e, gw, cfg, servers, readPages)
