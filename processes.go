@@ -16,7 +16,7 @@ import (
 // manyCopies is the number of processes of one server from which on they are a problem.
 const manyCopies = 4
 
-// manyEnds is the number of processes of one server that have ended by themselves within an hour
+// manyEnds is the number of processes of one server that have ended unexpectedly within an hour
 // from which on they are a problem.
 const manyEnds = 5
 
@@ -51,7 +51,7 @@ func (v *view) processProblems(processes []client.ProcessStats) (problems []stri
 		}
 		// The reason why a backend is down has how its process ended.
 		if n := processes[i].Ended; n >= manyEnds && v.offered[i].State != backend.Down {
-			problems = append(problems, fmt.Sprintf("backend %q: its process has ended %d times by itself within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
+			problems = append(problems, fmt.Sprintf("backend %q: its process has ended unexpectedly %d times within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
 				b.Name(), n, b.Name(), code.ChildRestarts))
 		}
 	}
