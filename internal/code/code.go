@@ -83,7 +83,9 @@ const (
 )
 
 // The code of what lists of tools cost.
-const CostHigh = "SB_COST_HIGH"
+const (
+	CostHigh = "SB_COST_HIGH"
+)
 
 // The codes of calls that the policy refuses.
 const (
