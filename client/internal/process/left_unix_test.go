@@ -39,7 +39,7 @@ func TestProcessesLeftBehind(t *testing.T) {
 			if tt.ended > 0 && !call.Within(c.exited, 20*time.Second) {
 				t.Fatal("it does not end")
 			}
-			c.End("the test ends it")
+			c.End("")
 			l.Quit()
 			if got := log.Count(code.ChildLeft) > 0; got != tt.left {
 				t.Errorf("reported %v, want %v: %q", got, tt.left, log.Lines())

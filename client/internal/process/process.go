@@ -150,6 +150,7 @@ type Child struct {
 	drained  chan struct{} // closed at the end of standard error
 	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
 	why      string        // why end was called, for the log; set by endOnce
+	unasked  bool          // it has ended, and End was not called before; set by endOnce
 
 	hurried atomic.Bool             // see Hurry
 	spoke   atomic.Bool             // it has written to its output
@@ -180,7 +181,7 @@ func (c *Child) reap() {
 		attrs = append(attrs, slog.String("reason", c.why))
 	}
 	c.Log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
-	if c.why == "" && c.killed.Load() == nil && groupRuns(c.cmd.Process.Pid) {
+	if c.unasked && c.killed.Load() == nil && groupRuns(c.cmd.Process.Pid) {
 		c.Log.LogAttrs(context.Background(), slog.LevelWarn, "backend process left others behind, which are ended now",
 			slog.Int("pid", c.cmd.Process.Pid), slog.String("code", code.ChildLeft))
 	}
@@ -191,6 +192,7 @@ func (c *Child) reap() {
 }
 
 func (c *Child) died() {
+	c.unasked = true
 	now := time.Now()
 	c.launcher.backoff.died(now)
 	c.launcher.children.died(now)

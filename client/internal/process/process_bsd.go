@@ -16,6 +16,9 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
+// groupRuns reports whether there are processes in a group.
+func groupRuns(pid int) bool { return pid > 1 && syscall.Kill(-pid, 0) == nil }
+
 // spawner starts processes.
 type spawner struct{}
 

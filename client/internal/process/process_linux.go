@@ -18,6 +18,19 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// groupRuns reports whether processes of a group run.
+func groupRuns(pid int) bool {
+	if pid <= 1 || syscall.Kill(-pid, 0) != nil {
+		return false
+	}
+	for s := range allStats { // some may have ended, and be in the group until their parent waits
+		if s.group == pid && !s.ended {
+			return true
+		}
+	}
+	return false
+}
+
 // spawner starts processes from one thread that lives as long as they do: the kernel
 // sends the parent-death signal when the thread that started the child ends, not when
 // the process does. The zero value is ready.

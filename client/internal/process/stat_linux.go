@@ -16,6 +16,7 @@ type stat struct {
 	name               string
 	began              int64 // ticks after the start of the system
 	pages              int64 // resident
+	ended              bool  // and its parent has not waited for it
 }
 
 // allStats calls yield for each process, until it returns false.
@@ -58,6 +59,6 @@ func parseStat(raw []byte) (stat, bool) {
 	}
 	return stat{
 		pid: int(number(bytes.TrimSpace(raw[:open]))), parent: int(number(fields[parent])), group: int(number(fields[group])),
-		name: string(raw[open+1 : end]), began: number(fields[began]), pages: number(fields[pages]),
+		ended: fields[0][0] == 'Z' || fields[0][0] == 'X', name: string(raw[open+1 : end]), began: number(fields[began]), pages: number(fields[pages]),
 	}, valid
 }
