@@ -184,7 +184,7 @@ func (x *explainer) explain() *Explanation {
 			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
 		}
 		e.Offered = true
-		if r := e.Route; r != nil && r.Template == "" && !r.ByName && x.v.policy != nil && !x.v.policy.dryRun {
+		if r := e.Route; r != nil && x.v.policy != nil && !x.v.policy.dryRun && !x.isReadWithPolicy() {
 			r.Policy, e.Offered = "a resource that is in no list and has no template is not read", false
 		}
 	}
@@ -195,6 +195,14 @@ func (x *explainer) explain() *Explanation {
 		x.explainUnlisted(e)
 	}
 	return e
+}
+
+// isReadWithPolicy reports whether the policy decides about the URI, which no list has. If not,
+// nothing reads it.
+func (x *explainer) isReadWithPolicy() bool {
+	every := func(*catalog.Entry) bool { return true }
+	_, ok := x.seen.catalog.PolicyView(every, every).Resource(x.name)
+	return ok
 }
 
 // isAbout reports whether the name means an item: as offered, as in its backend, or as it

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/policy"
 )
 
 // forAllowed is the last step of an item that is explained to no caller in particular.
@@ -32,8 +34,8 @@ func (g *Gateway) ExplainAs(q *PolicyQuestion) *Explanation {
 	question := *q
 	question.AnyCall = true
 	seen := x.OfGateway
-	if x.Route != nil {
-		seen = x.Offered
+	if x.Route != nil && x.Offered {
+		seen = true
 		for i, d := range g.ExplainPolicy(&question) {
 			if i == 0 || d.Listed {
 				x.Route.Policy, seen = d.String(), d.Listed
@@ -48,6 +50,9 @@ func (g *Gateway) ExplainAs(q *PolicyQuestion) *Explanation {
 		question.Name = it.Name
 		decisions := g.ExplainPolicy(&question)
 		at := slices.IndexFunc(decisions, func(d PolicyExplanation) bool {
+			if it.Kind == catalog.Skills.String() {
+				return d.Kind == policy.Resource
+			}
 			return strings.HasSuffix(it.Kind, d.Kind) // "resource template" is a template
 		})
 		if at < 0 {

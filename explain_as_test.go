@@ -76,7 +76,7 @@ func TestExplainAsAgreesWithLists(t *testing.T) {
 // explainAsAgrees compares explanations to a caller with what the caller sees.
 func explainAsAgrees(t *testing.T, seed uint64, g *Gateway, seen *view, q *PolicyQuestion) {
 	t.Helper()
-	for _, q.Name = range []string{"x", "y", "a__x", "b__x", "a__y", "b__y__x", "p.x", "u:x", "u:y", "u:{x}", "nothing"} {
+	for _, q.Name = range []string{"x", "y", "a__x", "b__x", "a__y", "b__y__x", "p.x", "u:x", "u:y", "u:{x}", "nothing", "skill://a/k/SKILL.md", "u:s/SKILL.md"} {
 		x := g.ExplainAs(q)
 		var explained, listed []string
 		for _, it := range x.Items {
@@ -93,7 +93,7 @@ func explainAsAgrees(t *testing.T, seed uint64, g *Gateway, seen *view, q *Polic
 		}
 		// A URI may be read although it is in no list.
 		_, routed := seen.catalog.Resource(q.Name)
-		reads := routed && strings.HasPrefix(q.Name, "u:")
+		reads := routed && strings.Contains(q.Name, ":")
 		slices.Sort(explained)
 		slices.Sort(listed)
 		if diff := cmp.Diff(explained, listed); diff != "" || x.Offered != (len(listed) > 0 || reads) {

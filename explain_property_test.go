@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,9 +51,10 @@ func randomView(r *rand.Rand) *view {
 			add(catalog.Tools, pick(`{"name":%q,"inputSchema":{"type":"object"}}`, `{"name":%q,"inputSchema":{}}`, `{"name":%q}`), name)
 			add(catalog.Prompts, `{"name":%q}`, pick("x", "y"))
 			add(catalog.Resources, `{"name":"r","uri":%q}`, "u:"+name)
+			add(catalog.Skills, `{"uri":%q,"frontmatter":{"name":"k","description":"d"}}`, pick("skill://k/SKILL.md", "u:s/SKILL.md"))
 			add(catalog.Templates, `{"name":"t","uriTemplate":%q}`, "u:{"+name[:1]+"}")
 		}
-		v.backends = append(v.backends, &activeBackend{Backend: backend.New(backend.Config{Name: srv.Name}), srv: srv})
+		v.backends = append(v.backends, &activeBackend{Backend: backend.New(backend.Config{Name: srv.Name}), srv: srv, hasNames: new(atomic.Bool)})
 		v.offered = append(v.offered, o)
 	}
 	profile := config.Profile{Name: "p"}
@@ -91,7 +93,7 @@ func TestExplainAgreesWithLookups(t *testing.T) {
 // explainAgrees compares explanations with lookups in one configuration.
 func explainAgrees(t *testing.T, seed uint64) {
 	t.Helper()
-	names := []string{"x", "y", "q", "a__x", "b__x", "a__y", "b__y__x", "p.x", "p.a__x", "a", "u:x", "u:y", "u:{x}", "u:other", "nothing", "b__a__x"}
+	names := []string{"x", "y", "q", "a__x", "b__x", "a__y", "b__y__x", "p.x", "p.a__x", "a", "u:x", "u:y", "u:{x}", "u:other", "nothing", "b__a__x", "skill://a/k/SKILL.md", "u:s/SKILL.md"}
 	r := rand.New(rand.NewPCG(seed, 6))
 	v := randomView(r)
 	g := new(Gateway)
@@ -116,7 +118,7 @@ func explainAgrees(t *testing.T, seed uint64) {
 		}
 		// A URI may be served although it is in no list.
 		e, routed := seen.catalog.Resource(name)
-		if routed && found == nil && strings.HasPrefix(name, "u:") {
+		if routed && found == nil && strings.Contains(name, ":") {
 			found = append(found, "resource "+name+" of "+e.BackendName)
 		}
 		if x.Route != nil {

@@ -117,7 +117,7 @@ func (g *Gateway) ExplainPolicy(q *PolicyQuestion) []PolicyExplanation {
 		}
 		all = append(all, x)
 	}
-	for _, k := range []catalog.Kind{catalog.Tools, catalog.Prompts, catalog.Resources, catalog.Templates} {
+	for _, k := range []catalog.Kind{catalog.Tools, catalog.Prompts, catalog.Resources, catalog.Templates, catalog.Skills} {
 		for e := range v.catalog.Entries(k) {
 			if e.Name == name {
 				explain(e, v.items.of(e), "")
