@@ -412,10 +412,19 @@ func (l *clientLists) close() {
 // view returns the client's view, built on v. If the base lists have changed since a
 // fetch, it starts another fetch.
 func (l *clientLists) view(v *view) *view {
+	seen, isNew := l.buildOn(v)
+	if isNew && l.features.Has(backend.RendersApps) {
+		l.g.logAppProblems(v, seen)
+	}
+	return seen
+}
+
+// buildOn returns the view, and reports whether it was built now.
+func (l *clientLists) buildOn(v *view) (seen *view, isNew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v == l.builtOn && l.built != nil {
-		return l.built
+		return l.built, false
 	}
 	l.dropRemovedLocked(v)
 	offers, differs := slices.Clone(v.offered), false
@@ -445,7 +454,7 @@ func (l *clientLists) view(v *view) *view {
 		l.g.derive(&next, v)
 		l.built = &next
 	}
-	return l.built
+	return l.built, true
 }
 
 // dropRemovedLocked drops the lists of backends that a reload has removed.

@@ -147,7 +147,7 @@ type explainer struct {
 
 	profile *catalog.Profile // nil for everything
 
-	isOfUsers bool // it is about the lists of some users
+	isOfSome bool // it is about lists that only some clients have
 }
 
 func (x *explainer) explain() *Explanation {
@@ -174,6 +174,7 @@ func (x *explainer) explain() *Explanation {
 		e.Items = append(e.Items, item)
 	}
 	x.ofUsers(e, allow)
+	x.ofAppTools(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
 	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		if from, ok := x.seen.catalog.Route(x.name); ok {
@@ -322,20 +323,35 @@ func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
 	}
 	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
 	found := x.g.changedDefinitions.of(key)
-	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
-		approved, hasText := x.v.pins.text(digest)
-		found = nil
-		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
-			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key && hasText {
-				found = pins.Diff(approved, item)
-				break
-			}
-		}
+	if key.Face = x.v.face(d.Kind); key.Face == pins.UI && x.isOfSome {
+		found = nil // those are of the other list
+	}
+	if digest, ok := x.v.cfg.Lock().Compared(key); ok {
+		found = x.changesFrom(digest, key, d)
 	}
 	for _, c := range found {
 		all = append(all, ExplainedChange(c))
 	}
 	return all
+}
+
+// changesFrom returns how an item differs from the approved definition with a digest.
+func (x *explainer) changesFrom(digest pins.Digest, key pins.Key, d *catalog.Decision) []pins.Difference {
+	approved, ok := x.v.pins.text(digest)
+	if !ok {
+		return nil
+	}
+	for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
+		of, ok := x.v.pinKey(d.BackendName, d.Kind, item)
+		switch {
+		case !ok || of != key:
+		case x.v.cfg.Lock().Approves(key, x.v.pins.digests.Of(item)):
+			return nil
+		default:
+			return pins.Diff(approved, item)
+		}
+	}
+	return nil
 }
 
 // step adds a step with the position of its setting.
@@ -507,7 +523,7 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 // withheldFrom returns the capabilities that clients lack for which the backend does not list
 // the item. Only capabilities with which clients have come are known.
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
-	if x.isOfUsers { // which were requested for clients with each capability
+	if x.isOfSome { // which were requested for clients with each capability
 		return nil
 	}
 	all := &x.g.perClient

@@ -206,6 +206,7 @@ func (g *Gateway) Status() Status {
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}
+	s.Problems = append(s.Problems, g.appProblemLines(v)...)
 	s.Problems = append(s.Problems, v.pins.heldPages()...)
 	return s
 }

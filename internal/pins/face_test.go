@@ -101,7 +101,7 @@ func TestLockFileOfFaces(t *testing.T) {
 		"page ui://x ui " + one.String():                            "line 2: a line is a kind",
 		"prompt x ui " + one.String():                               "line 2: a line is a kind",
 		"tool x ui ui " + one.String():                              "line 2: a line is a kind",
-		"tool x ui " + one.String() + "\ntool x ui " + one.String(): "line 3: tool x of a, for clients that render apps is in it twice",
+		"tool x ui " + one.String() + "\ntool x ui " + one.String(): "line 3: tool x of a (for clients that render apps) is in it twice",
 	} {
 		if _, err := Parse([]byte("server a b c\n" + text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -69,7 +69,7 @@ func (k Key) String() string {
 	}
 	text := fmt.Sprintf("%s %s of %s", k.Kind, Spell(k.Name), k.Server)
 	if k.Face == UI {
-		text += ", for clients that render apps"
+		text += " (for clients that render apps)"
 	}
 	return text
 }

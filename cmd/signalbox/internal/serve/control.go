@@ -67,6 +67,7 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+control.ToolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	routes.HandleFunc("GET "+control.PinsPath, func(w http.ResponseWriter, r *http.Request) {
 		all := s.gateway.Definitions()
+		s.gateway.ReadAppTools(r.Context(), all)
 		s.gateway.ReadPages(r.Context(), all)
 		writeAnswer(w, all)
 	})
