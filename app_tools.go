@@ -80,17 +80,23 @@ func (v *view) otherTools(ui *view) map[pins.Key]bool {
 	return other
 }
 
-// appViews returns the views of clients that render apps, of those that have made a request, built on this one.
-func (g *Gateway) appViews(v *view) []*view {
+// appLists returns the lists of clients that render apps, of those that have made a request.
+func (g *Gateway) appLists() (lists []*clientLists) {
 	all := &g.perClient
 	all.mu.Lock()
-	features := maps.Clone(all.byFeatures)
-	all.mu.Unlock()
-	var views []*view
-	for _, p := range slices.Sorted(maps.Keys(features)) {
+	defer all.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(all.byFeatures)) {
 		if p.Has(backend.RendersApps) {
-			views = append(views, features[p].view(v))
+			lists = append(lists, all.byFeatures[p])
 		}
+	}
+	return lists
+}
+
+// appViews returns the views of these clients, built on this one.
+func (g *Gateway) appViews(v *view) (views []*view) {
+	for _, l := range g.appLists() {
+		views = append(views, l.view(v))
 	}
 	return views
 }
@@ -133,7 +139,7 @@ func (g *Gateway) appProblemLines(v *view) (lines []string) {
 func (g *Gateway) logAppProblems(v, ui *view) {
 	for _, p := range v.appProblems(ui) {
 		if v.pins.noteApp(p) {
-			g.log.LogAttrs(context.Background(), slog.LevelWarn, "not offered as listed", slog.String("backend", p.Backend), slog.String("code", p.Code), slog.String("problem", p.String()))
+			g.log.Warn("not offered as listed", slog.String("backend", p.Backend), slog.String("code", p.Code), slog.String("problem", p.String()))
 		}
 	}
 }
@@ -157,6 +163,7 @@ func (p *pinsInUse) noteApp(problem catalog.Problem) bool {
 
 // ReadAppTools requests the tools that servers list for clients that render apps, and adds those that are not listed so
 // for other clients, compared with the lock file. A server whose list cannot be read is no longer Known. Call it before ReadPages.
+// It makes the gateway request again what it offers to such clients, since not all servers notify of a change.
 func (g *Gateway) ReadAppTools(ctx context.Context, all *Definitions) {
 	ctx, cancel := context.WithTimeout(ctx, pagesTimeout)
 	defer cancel()
@@ -174,6 +181,9 @@ func (g *Gateway) ReadAppTools(ctx context.Context, all *Definitions) {
 		}
 		// Ends with ctx; waited for below.
 		group.Go(func() { read[i] = v.readAppTools(ctx, b, s) })
+		for _, l := range g.appLists() {
+			l.refresh(b)
+		}
 	}
 	group.Wait()
 	all.Items = slices.Concat(append([][]Definition{all.Items}, read...)...)

@@ -209,6 +209,29 @@ func TestReadAppTools(t *testing.T) {
 	}
 }
 
+// After ReadAppTools the gateway offers what was read, also if the server does not notify of changes and its lists are those of
+// an earlier run: what is approved then is what clients get.
+func TestReadAppToolsAgain(t *testing.T) {
+	folder := t.TempDir()
+	for _, isSecondRun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newAppServer(true, []string{showPlain, appOnly("refresh")}, []string{showUI})
+			if s.Capabilities = `{"tools":{}}`; isSecondRun {
+				s.ui = []string{showUI, page("more")}
+			}
+			cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://b/mcp"}}}
+			h := gatewaytest.Open(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, s), ListsFolder: folder})
+			host := openAs(h, mcp.V20260728, rendering)
+			host.wantNames("b__show")
+			if isSecondRun {
+				h.G.ReadAppTools(t.Context(), h.G.Definitions())
+				time.Sleep(time.Second)
+				host.wantNames("b__show", "b__more")
+			}
+		})
+	}
+}
+
 // A server whose list for clients that render apps cannot be read is not known, so that nothing counts as gone.
 func TestReadAppToolsFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
