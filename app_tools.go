@@ -176,7 +176,7 @@ func (g *Gateway) ReadAppTools(ctx context.Context, all *Definitions) {
 	for i := range all.Servers {
 		s := &all.Servers[i]
 		b, ok := v.backend(s.Name)
-		if !ok || !s.Known || b.srv.Share || !v.mayHaveApp(b) {
+		if !ok || !s.Known || v.hasOneSession(b) || !v.mayHaveApp(b) {
 			continue
 		}
 		// Ends with ctx; waited for below.

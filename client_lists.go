@@ -132,12 +132,11 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 
 // needsFeatureFetch reports whether the lists of a backend must be fetched for a
 // set of features. If a backend offers the usual lists to clients with fewer capabilities, it
-// offers them to these. A backend with a session shared by all clients offers the same
-// to all.
+// offers them to these.
 func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	v := g.view.Load()
 	p := v.featuresAt(b, l.features)
-	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
+	if state := b.Offer().State; v.hasOneSession(b) || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
 		return false
 	}
 	all := &g.perClient
