@@ -20,23 +20,23 @@ import (
 // This file pins the tools that a server lists otherwise for clients that render apps (io.modelcontextprotocol/ui).
 // They have the face pins.UI: the lock file may have a second line for such a tool.
 
-// face returns the face of the items of a kind.
-func (v *view) face(k catalog.Kind) pins.Face {
-	if v.rendered && k == catalog.Tools {
+// faceOf returns the face of the items of a kind that clients get which render apps, or do not.
+func faceOf(k catalog.Kind, renders bool) pins.Face {
+	if renders && k == catalog.Tools {
 		return pins.UI
 	}
 	return pins.Plain
 }
 
-// judgeItem is pinsInUse.judgeItem for the lists of the view.
-func (v *view) judgeItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
-	return v.pins.judgeListed(backend, k, v.face(k), item)
+// judgeAppItem is judgeItem for the catalog of clients that render apps.
+func (p *pinsInUse) judgeAppItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
+	return p.judgeListed(backend, k, faceOf(k, true), item)
 }
 
 // pinKey is the function pinKey for the lists of the view.
 func (v *view) pinKey(backend string, k catalog.Kind, item []byte) (pins.Key, bool) {
 	key, ok := pinKey(backend, k, item)
-	key.Face = v.face(k)
+	key.Face = faceOf(k, v.rendered)
 	return key, ok
 }
 

@@ -323,7 +323,7 @@ func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
 	}
 	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
 	found := x.g.changedDefinitions.of(key)
-	if key.Face = x.v.face(d.Kind); key.Face == pins.UI && x.isOfSome {
+	if key.Face = faceOf(d.Kind, x.v.rendered); key.Face == pins.UI && x.isOfSome {
 		found = nil // those are of the other list
 	}
 	if digest, ok := x.v.cfg.Lock().Compared(key); ok {
