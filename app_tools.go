@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // This file pins the tools that a server lists otherwise for clients that render apps (io.modelcontextprotocol/ui).
@@ -123,16 +124,26 @@ func (v *view) appProblems(ui *view) (problems []catalog.Problem) {
 	return problems
 }
 
-// appProblemLines returns a line for each problem of the clients that render apps.
-func (g *Gateway) appProblemLines(v *view) (lines []string) {
+// allAppProblems returns the problems of all clients that render apps, of those that have made a request.
+func (g *Gateway) allAppProblems(v *view) (problems []catalog.Problem) {
 	for _, ui := range g.appViews(v) {
 		for _, p := range v.appProblems(ui) {
-			if line := p.String(); !slices.Contains(lines, line) {
-				lines = append(lines, line)
+			if !slices.Contains(problems, p) {
+				problems = append(problems, p)
 			}
 		}
 	}
-	return lines
+	return problems
+}
+
+// AwaitAppLists requests what servers with an app list for clients that render apps, and waits for it, at most
+// limits.firstList. The problems of these lists are in Status and ListProblems then, and Explain explains them.
+func (g *Gateway) AwaitAppLists(ctx context.Context) {
+	backends := g.view.Load().backends
+	if len(backends) == 0 {
+		return
+	}
+	g.awaitFeatureLists(ctx, &mcp.Request{Client: backends[0].PeerOf(backend.AllFeatures | backend.RendersApps)})
 }
 
 // logAppProblems logs each problem of a view of clients that render apps once in a configuration.

@@ -68,7 +68,7 @@ type trial struct {
 }
 
 // tryServers starts a gateway with servers of the configuration, and ends it. If readPages, the HTML of
-// apps is compared with the lock file, too.
+// apps and the tools for clients that render them are compared with the lock file, too.
 func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend, readPages bool) *trial {
 	t := &trial{servers: make([][]Finding, len(servers))}
 	opt := signalbox.Options{Grace: target.PromptGrace, Starts: len(servers), Logger: slog.New(slog.DiscardHandler)}
@@ -135,7 +135,9 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 	}
 	definitions := gw.Definitions()
 	if readPages && cfg.Lock() != nil {
+		gw.ReadAppTools(wait, definitions)
 		gw.ReadPages(wait, definitions)
+		gw.AwaitAppLists(wait)
 	}
 	status, problems := gw.Status(), gw.ListProblems()
 	shellPath := func() string { return e.LoginPath(ctx) }
