@@ -114,6 +114,10 @@ type ExplainedRoute struct {
 	Backend  string `json:"backend"`
 	Template string `json:"template,omitempty"` // that matches, or "" without one
 	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
+
+	// Policy is the decision of the policy: about all callers, or with [Gateway.ExplainAs] about one;
+	// or "".
+	Policy string `json:"policy,omitempty"`
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -181,6 +185,9 @@ func (x *explainer) explain() *Explanation {
 			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
 		}
 		e.Offered = true
+		if r := e.Route; r != nil && r.Template == "" && !r.ByName && x.v.policy != nil && !x.v.policy.dryRun {
+			r.Policy, e.Offered = "a resource that is in no list and has no template is not read", false
+		}
 	}
 	if own, ok := x.seen.catalog.Tool(x.name); ok && own.IsOwn() {
 		e.OfGateway, e.Offered = true, true
@@ -290,6 +297,7 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	it.step(config.Place{}, "%s", listed)
 	switch d.Verdict {
 	case catalog.BeyondLimit:
+		it.Code = d.Code()
 		it.step(x.places.Setting("", "limits", "toolsPerBackend"), "at place %d, beyond limits.toolsPerBackend", d.Place+1)
 		it.Fix = "raise limits.toolsPerBackend, or exclude what is not needed"
 	case catalog.Repeated:
@@ -367,7 +375,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	}
 	if d.Verdict == catalog.Invalid {
 		it.step(config.Place{}, "%s", d.Problem)
-		if strings.Contains(d.Problem, "(limits.schema)") {
+		if it.Code = d.Code(); it.Code != "" {
 			it.Fix = "raise limits.schema"
 		}
 		return
@@ -396,7 +404,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.ofApp(it, d)
 		x.filters(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
-			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
+			it.step(x.places.Setting("", "policy"), forAllowed)
 		}
 	}
 }

@@ -338,7 +338,7 @@ func signInFix(cfg *config.Config, name string) string {
 
 // downFinding describes why a server does not work, and what to do about it.
 func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func() string) Finding {
-	f := Finding{Result: Fail, Code: b.Code, Text: b.Reason}
+	f := Finding{Result: Fail, Code: b.Code, Text: logHasMore.ReplaceAllString(b.Reason, " (and $1 more)")}
 	if b.State == "starting" {
 		f.Code = code.TalkSilent
 		f.Text = fmt.Sprintf("it did not answer within %v", serverWait)
@@ -357,6 +357,10 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 		f.Fix = "If it installs something, try again. Otherwise start it by hand and watch it."
 	case f.Code == code.TalkExited:
 		f.Fix = "Start it by hand with the same arguments and variables."
+	case f.Code == code.StartInstall:
+		if folder := npxFolder(b.Reason); folder != "" {
+			f.Fix = fmt.Sprintf("remove the folder %q, and try again", folder)
+		}
 	case f.Code == code.StartOneString && len(words) > 1:
 		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
 		if err == nil {

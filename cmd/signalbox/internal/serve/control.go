@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/version"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // newReloadResult returns the result of a reload that returned cfg and err.
@@ -88,7 +89,7 @@ func (s *service) openControl(ctx context.Context) {
 	c, err := newControl(ctx, s.Env, s.source.Path, s.id, routes)
 	if err != nil {
 		s.controlErr = err
-		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
+		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.String("code", code.StateReadonly), slog.Any("error", err))
 		return
 	}
 	s.control = c
