@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/bound"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -436,12 +434,9 @@ type resultArguments struct {
 
 // read reads and checks the arguments. The text is what is wrong with them, or "".
 func (a *resultArguments) read(raw []byte) (wrong string) {
-	if raw == nil {
-		raw = []byte("{}")
-	}
 	a.Length = -1
-	if err := json.Unmarshal(raw, a); err != nil {
-		return "the arguments are not as its inputSchema has them: " + err.Error()
+	if wrong = readArguments(raw, a); wrong != "" {
+		return wrong
 	}
 	a.ID = strings.TrimPrefix(a.ID, resultURI)
 	a.ID, _, _ = strings.Cut(a.ID, "?")

@@ -88,15 +88,19 @@ func TestReadResultArguments(t *testing.T) {
 	size := len(manyLines(100 << 10))
 	for arguments, want := range map[string]string{
 		`{}`:                          "id is missing",
-		`{"id":7}`:                    "the arguments are not as its inputSchema has them",
-		`{"id":"x","id":"y"}`:         "the arguments are not as its inputSchema has them",
+		`{"id":7}`:                    "id must be a string",
+		`{"id":"x","id":"y"}`:         "an argument is given twice",
+		`[]`:                          "the arguments must be an object",
+		`{"id":"x","length":"5"}`:     "length must be a whole number",
+		`{"id":"x","offset":[1]}`:     "offset must be a whole number",
+		`{"id":"x","offset":1e300}`:   "offset must be a whole number",
 		`{"id":"ID","offset":-1}`:     "offset must not be negative",
 		`{"id":"ID","length":0}`:      "length must be at least 1",
-		`{"id":"ID","offset":1.5}`:    "the arguments are not as its inputSchema has them",
+		`{"id":"ID","offset":1.5}`:    "offset must be a whole number",
 		`{"id":"ID","offset":999999}`: fmt.Sprintf("offset 999999 is behind the end of the result, which is %d", size),
 	} {
 		got := answerTo(t, g, callOf(t, nil, "read_result", strings.ReplaceAll(arguments, "ID", id)))
-		if a := readAnswer(t, got); !a.IsError || !strings.HasPrefix(a.Content[0].Text, "read_result: "+want) {
+		if a := readAnswer(t, got); !a.IsError || !strings.HasPrefix(a.Content[0].Text, "read_result: "+want) || strings.Contains(got, "json:") {
 			t.Errorf("%s: %s", arguments, got)
 		}
 	}
