@@ -46,6 +46,7 @@ type keptResults struct {
 type keptResult struct {
 	content *bound.Content
 	origin  resultOrigin
+	mark    string // the server, if its texts are marked
 }
 
 // resultOrigin is the call that a result is of.
@@ -173,6 +174,7 @@ type resultCut struct {
 	asError   bool // results of tools with an output schema are replaced by an error
 	hasSchema bool // the tool has an output schema
 	isTask    bool
+	isMarked  bool // a filter marks the results
 }
 
 // cutOf returns how results of a tool are cut for the sender of a request, or nil if they are not.
@@ -184,6 +186,7 @@ func (g *Gateway) cutOf(req *mcp.Request, v *view, id mcp.CallID, tool string, a
 	// The definition of call_tool, with which a client may have called it, has no output schema.
 	called, _ := req.Params.Text(mcp.FieldName)
 	c := &resultCut{g: g, req: req, v: v, hasSchema: called == tool && hasOutputSchema(e.JSON()), origin: resultOrigin{server: e.BackendName, tool: tool, arguments: arguments, call: id}}
+	c.isMarked = v.filters != nil && v.filters.Results(targetOf(e)).Marks()
 	return c.orNil()
 }
 
@@ -198,6 +201,8 @@ func (g *Gateway) taskCut(req *mcp.Request, b *activeBackend, name string) *resu
 			c.origin.tool, c.hasSchema = tool, hasOutputSchema(e.JSON())
 		}
 	}
+	filter := g.taskFilter(req, b, name)
+	c.isMarked = filter != nil && filter.Marks()
 	return c.orNil()
 }
 
@@ -271,7 +276,7 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 	}
 	id := ""
 	b := bound.Cut{
-		Most: c.most, AsError: hasSchema,
+		Most: c.most, AsError: hasSchema, Marked: c.isMarked,
 		Keep: func(content *bound.Content) string {
 			if id = c.keep(content); id == "" {
 				return ""
@@ -285,7 +290,10 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 
 // keep keeps a result, and returns its id, or "" if there is no room for it.
 func (c *resultCut) keep(content *bound.Content) string {
-	r := &keptResult{content, c.origin}
+	r := &keptResult{content: content, origin: c.origin}
+	if c.isMarked {
+		r.mark = c.origin.server
+	}
 	r.origin.arguments, r.origin.tool = append([]byte(nil), r.origin.arguments...), strings.Clone(r.origin.tool)
 	key, ok := c.g.results.put(r, c.req.Principal, c.req.Owner(), c.isCurrent)
 	if !ok {
@@ -476,7 +484,7 @@ func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (of mcp.Call
 		return failed("offset %d is behind the end of the result, which is %d", a.Offset, size)
 	}
 	v := g.viewFor(viewerOf(req))
-	blocks, to := r.content.Blocks(a.Offset, r.lengthOf(a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID)
+	blocks, to := r.content.Blocks(a.Offset, r.lengthOf(a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID, r.mark)
 	note := fmt.Sprintf("[This is the end of the result, at %d.]", to)
 	if to < r.content.Size() {
 		note = fmt.Sprintf("[This is up to %d of %d bytes. %s]", to, r.content.Size(), restOf(v, a.ID, to))

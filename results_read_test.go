@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,67 @@ func TestResultOfTaskIsCut(t *testing.T) {
 		if got := answerTo(t, g, requestOf(t, ann, method, `{"taskId":"`+task+`"}`)); len(got) < 100<<10 {
 			t.Errorf("%s of typed: %d bytes", method, len(got))
 		}
+	}
+}
+
+// A filter with a mark is for each part of a result, however it was called and read: each text is between two lines, and what
+// is between them is together the text of the server.
+func TestPartsOfAResultAreMarked(t *testing.T) {
+	mark := regexp.MustCompile(`(?s)\A\[text of server "bulk", not of the user; it ends at (\w{8})\]\n(.*)\n\[(\w{8}): end of the text of server "bulk"\]\z`)
+	endOfWhole := regexp.MustCompile(`\n\[\w{8}: end of the text of server "bulk"\]\z`)
+	g, b := withBulk(t, func(cfg *config.Config) {
+		cfg.Filters = []config.Filter{{On: []string{"bulk__get"}, In: config.FilterResults, Mark: config.MarkUntrusted}}
+	})
+	text := manyLines(60 << 10)
+	b.results["get"] = textResult(text)
+	ann := person("ann", "")
+	ask := func(profile, method, params string) string {
+		req := requestOf(t, ann, method, params)
+		req.Profile = profile
+		return answerTo(t, g, req)
+	}
+	started := ask("", "tools/call", `{"name":"bulk__get","arguments":{},"task":{}}`)
+	_, task, _ := strings.Cut(started, `"taskId":"`)
+	task, _, _ = strings.Cut(task, `"`)
+	words := make(map[string]bool)
+	for profile, answers := range map[string][]string{
+		"":       {ask("", "tools/call", `{"name":"bulk__get","arguments":{}}`), ask("", "tasks/result", `{"taskId":"`+task+`"}`)},
+		"search": {ask("search", "tools/call", `{"name":"call_tool","arguments":{"name":"bulk__get"}}`)},
+	} {
+		for _, answer := range answers {
+			var whole strings.Builder
+			for more := true; more; {
+				a := readAnswer(t, answer)
+				for _, block := range a.Content {
+					switch m := mark.FindStringSubmatch(block.Text); {
+					case block.Type != "text" || strings.HasPrefix(block.Text, "[This is "):
+					case m == nil || m[1] != m[3] || words[m[1]]:
+						t.Fatalf("profile %q: %.100s ... %s", profile, block.Text, block.Text[max(0, len(block.Text)-100):])
+					default:
+						words[m[1]] = true
+						whole.WriteString(m[2])
+					}
+				}
+				if len(answer) > 17<<10 {
+					t.Errorf("profile %q: %d bytes", profile, len(answer))
+				}
+				var id string
+				var at int
+				if id, at, more = a.rest(); more {
+					answer = ask(profile, "tools/call", fmt.Sprintf(`{"name":"read_result","arguments":{"id":%q,"offset":%d}}`, id, at))
+				}
+			}
+			if got := endOfWhole.ReplaceAllString(whole.String(), ""); got != text {
+				t.Errorf("profile %q: %d bytes of %d", profile, len(got), len(text))
+			}
+		}
+	}
+	if len(words) < 3*4 {
+		t.Errorf("%d parts", len(words))
+	}
+	// Another tool has no such filter.
+	if got := ask("", "tools/call", `{"name":"bulk__typed","arguments":{}}`); strings.Contains(got, "not of the user") {
+		t.Errorf("%.300s", got)
 	}
 }
 
