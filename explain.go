@@ -379,6 +379,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.offered(it, d)
 		x.ofApp(it, d)
 		x.filters(it, d)
+		x.results(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
 		}

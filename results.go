@@ -141,7 +141,8 @@ type ResultsStatus struct {
 	Kept    int    `json:"kept"`
 	Bytes   int64  `json:"bytes"`
 	Cut     uint64 `json:"cut"`
-	Evicted uint64 `json:"evicted"` // dropped before "results.keep", for lack of room
+	Whole   int    `json:"whole,omitempty"` // tools with results that are not cut, because of their output schemas
+	Evicted uint64 `json:"evicted"`         // dropped before "results.keep", for lack of room
 }
 
 func (k *keptResults) status() ResultsStatus {
@@ -225,6 +226,43 @@ func (v *view) maxResult(server string, client *mcp.Peer) int64 {
 	return v.cfg.MaxResult(server, id)
 }
 
+// wholeTools returns how many tools that are offered have an output schema, and so results that are not cut
+// although there is a limit for them.
+func (v *view) wholeTools() (n int) {
+	if !v.cuts || v.cfg.Results.Structured == config.StructuredError {
+		return 0
+	}
+	for e := range v.catalog.Entries(catalog.Tools) {
+		if !e.IsOwn() && v.cfg.CutsResultsOf(e.BackendName) && hasOutputSchema(e.JSON()) {
+			n++
+		}
+	}
+	return n
+}
+
+// results explains what becomes of large results of a tool.
+func (x *explainer) results(it *ExplainedItem, d *catalog.Decision) {
+	e := d.Tool()
+	if e == nil || e.IsOwn() || !x.v.cfg.CutsResultsOf(e.BackendName) {
+		return
+	}
+	at := x.places.Setting("", "results")
+	most := "the limit of a client"
+	if n := x.v.cfg.MaxResult(e.BackendName, ""); n > 0 {
+		most = sizeText(n)
+	}
+	switch {
+	case e.IsUntyped:
+		it.step(at, "listed without its output schema, so that results over %s can be cut", most)
+	case !hasOutputSchema(e.JSON()):
+		it.step(at, "results over %s are cut", most)
+	case x.v.cfg.Results.Structured == config.StructuredError:
+		it.step(at, "results over %s are an error, because it has an output schema (results.structured)", most)
+	default:
+		it.step(at, "its results are not cut, because it has an output schema (results.structured)")
+	}
+}
+
 func hasOutputSchema(tool []byte) bool {
 	for name, value := range jsonscan.Members(tool) {
 		if name == "outputSchema" {
@@ -258,7 +296,7 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 	for name, value := range jsonscan.Members(raw) {
 		switch name {
 		case "structuredContent":
-			hasSchema = hasSchema || c.origin.tool == "" // it may have
+			hasSchema = hasSchema || c.origin.tool == "" && !c.v.cfg.ListsUntyped(c.origin.server) // it may have
 		case "result":
 			isTask = mayBeTask && value[0] == '{'
 		}

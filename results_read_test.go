@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -140,6 +141,53 @@ func TestPartsOfAResultAreMarked(t *testing.T) {
 	// Another tool has no such filter.
 	if got := ask("", "tools/call", `{"name":"bulk__typed","arguments":{}}`); strings.Contains(got, "not of the user") {
 		t.Errorf("%.300s", got)
+	}
+}
+
+// With structured: cut a tool has no output schema for clients, so that its results can be cut and small ones stay as they are.
+// Otherwise an operator can see that the limit has no effect for it.
+func TestResultsOfTypedTools(t *testing.T) {
+	const small = `{"content":[{"type":"text","text":"a"}],"structuredContent":{"text":"a"},"resultType":"complete"}`
+	for structured, want := range map[string]struct {
+		isCut, isUntyped bool
+		whole            int
+		why              string
+	}{
+		config.StructuredPass:  {false, false, 1, "its results are not cut, because it has an output schema (results.structured)"},
+		config.StructuredError: {false, false, 0, "results over 16 KiB are an error, because it has an output schema (results.structured)"},
+		config.StructuredCut:   {true, true, 0, "listed without its output schema, so that results over 16 KiB can be cut"},
+	} {
+		g, b := withBulk(t, func(cfg *config.Config) { cfg.Results.Structured = structured })
+		list := answerTo(t, g, requestOf(t, nil, "tools/list", `{}`))
+		if strings.Contains(list, "outputSchema") == want.isUntyped || !strings.Contains(list, `"name":"bulk__typed","inputSchema":{"type":"object"}`) {
+			t.Errorf("%s: listed %s", structured, list)
+		}
+		ann := person("ann", "")
+		started := answerTo(t, g, requestOf(t, ann, "tools/call", `{"name":"bulk__typed","arguments":{},"task":{}}`))
+		_, task, _ := strings.Cut(started, `"taskId":"`)
+		task, _, _ = strings.Cut(task, `"`)
+		for _, answer := range []string{answerTo(t, g, callOf(t, ann, "bulk__typed", `{}`)), answerTo(t, g, requestOf(t, ann, "tasks/result", `{"taskId":"`+task+`"}`))} {
+			a := readAnswer(t, answer)
+			if isCut := len(answer) < 17<<10 && a.StructuredContent == nil && !a.IsError; isCut != want.isCut {
+				t.Errorf("%s: %d bytes", structured, len(answer))
+			}
+		}
+		b.results["typed"] = small
+		if got := answerTo(t, g, callOf(t, nil, "bulk__typed", `{}`)); got != small {
+			t.Errorf("%s: a small result is %s", structured, got)
+		}
+		if s := g.Status(); s.Results.Whole != want.whole {
+			t.Errorf("%s: %d tools with whole results", structured, s.Results.Whole)
+		}
+		for tool, want := range map[string]string{"bulk__typed": want.why, "bulk__get": "results over 16 KiB are cut"} {
+			var steps []string
+			for _, s := range g.Explain(tool, "").Items[0].Chain {
+				steps = append(steps, s.Text)
+			}
+			if !slices.Contains(steps, want) {
+				t.Errorf("%s: %s: %q", structured, tool, steps)
+			}
+		}
 	}
 }
 

@@ -145,6 +145,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				d.entry.showTaskSupport()
 			}
+			if k == Tools && in.Untyped {
+				d.entry.dropOutputSchema()
+			}
 			if d.Pin.Problem != "" {
 				b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, d.Pin.Problem)
 				b.pins[d.entry] = d.Pin

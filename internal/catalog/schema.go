@@ -12,6 +12,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
+// dropOutputSchema removes the output schema of a tool.
+func (e *Entry) dropOutputSchema() {
+	before := len(e.item)
+	e.item = jsonscan.RewriteMembers(e.item, func(name string, value []byte) []byte {
+		if name == "outputSchema" {
+			return nil
+		}
+		return value
+	})
+	e.IsUntyped = len(e.item) < before
+}
+
 // checkSchema returns the reason why a tool with this schema cannot be offered, or "".
 // The schema is not validated. It is checked that it neither overloads its readers nor
 // makes them fetch other documents (2026-07-28, basic, "JSON Schema Usage").
