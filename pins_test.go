@@ -395,6 +395,15 @@ func TestC12ResourcesOfAHeldTemplate(t *testing.T) {
 					}
 				}
 			}
+			for uri, own := range map[string]string{"vault:///1": "vault:///{id}", "ui://s/vault/1": "ui://vault/{id}", "ui://vault/1": "ui://vault/{id}", "VAULT:///%31": "vault:///{id}"} {
+				x, want := h.G.Explain(uri, "p"), `server s has the template "`+own+`" for it, which is held: look at it with signalbox approve s`
+				if x.Offered || len(x.Unlisted) != 1 || x.Unlisted[0] != want {
+					t.Errorf("%s is explained as %+v", uri, x)
+				}
+			}
+			if x := h.G.Explain("other:///1", ""); !x.Offered || x.Unlisted != nil {
+				t.Errorf("explained as %+v", x)
+			}
 		})
 	}
 }

@@ -52,18 +52,36 @@ func newPatterns(backends []Backend, templates []*Entry) (all []pattern) {
 	return all
 }
 
-// isHeld reports whether a template of a backend that is Held matches the backend's own URI, or its plain form.
-func (l *locator) isHeld(backend int, own string) bool {
+// heldFor returns the first template of a backend that is Held and matches the backend's own URI, or its plain
+// form, or nil.
+func (l *locator) heldFor(backend int, own string) *Entry {
 	if len(l.held) == 0 {
-		return false
+		return nil
 	}
 	plain := glob.PlainURI(own)
 	for i := range l.held {
 		if p := &l.held[i]; p.entry.Backend == backend && (p.wide.MatchString(own) || p.wide.MatchString(plain)) {
-			return true
+			return p.entry
 		}
 	}
-	return false
+	return nil
+}
+
+// HeldFor returns the template that is Held and for which a URI would otherwise be that of a resource, with its
+// own name, or nil.
+func (c *Catalog) HeldFor(uri string) *Entry {
+	if owner, ok := c.Owner(uri); ok {
+		_, own, _ := extension.InnerURI(uri)
+		if e := c.locator.heldFor(owner.Backend, own); e != nil {
+			return e
+		}
+	}
+	for i := range c.locator.held {
+		if e := c.locator.heldFor(c.locator.held[i].entry.Backend, uri); e != nil && c.hasBackend(e.BackendName) {
+			return e
+		}
+	}
+	return nil
 }
 
 // soleBackend returns the only backend that declares resources, as an Entry without a
@@ -181,7 +199,7 @@ func (c *Catalog) locate(uri string) (e, from *Entry) {
 	from = c.match(removed, func(*pattern) string { return uri })
 	if from == nil && !removed {
 		if from = c.ofSkill(uri); from == nil {
-			if from = c.locator.sole; from != nil && c.locator.isHeld(from.Backend, uri) {
+			if from = c.locator.sole; from != nil && c.locator.heldFor(from.Backend, uri) != nil {
 				return nil, nil
 			}
 		}

@@ -117,7 +117,7 @@ func (c *Catalog) locateLabel(uri string, bare, bareFrom *Entry) (e, from *Entry
 	if bare != nil && bare.Backend == owner.Backend {
 		return bare, bareFrom, false
 	}
-	if c.locator.isHeld(owner.Backend, own) {
+	if c.locator.heldFor(owner.Backend, own) != nil {
 		return nil, nil, true
 	}
 	if e = c.unlistedEntry(owner.Backend, own); e != nil {
