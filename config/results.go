@@ -133,21 +133,22 @@ func checkResults(c *Config, r *reader) {
 
 // noteResults notes settings that have no effect.
 func noteResults(c *Config, p place, r *reader) {
-	largest := c.Results.Max
-	tooLarge := func(most int64, at place) {
-		largest = max(largest, most)
-		if message := c.Effective().Limits.BackendMessage; message > 0 && most >= message {
+	inForce, largest := c.Effective(), int64(0)
+	measure := func(most int64, at place) {
+		if message := inForce.Limits.BackendMessage; message > 0 && most >= message {
 			r.note(at, `write less than "limits.backendMessage"`, "it has no effect: larger results are errors")
+			return
 		}
+		largest = max(largest, most)
 	}
-	tooLarge(c.Results.Max, p.key("max"))
+	measure(c.Results.Max, p.key("max"))
 	for i := range c.Servers {
 		if s := &c.Servers[i]; s.Results != nil && !s.Disabled {
-			tooLarge(s.Results.Max, s.place().key(resultsKey).key("max"))
+			measure(s.Results.Max, s.place().key(resultsKey).key("max"))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Results.Clients)) {
-		tooLarge(c.Results.Clients[id], p.key("clients").key(id))
+		measure(c.Results.Clients[id], p.key("clients").key(id))
 	}
 	if !c.CutsResults() {
 		noEffect := func(name string, isSet bool) {
@@ -167,7 +168,7 @@ func noteResults(c *Config, p place, r *reader) {
 	if !c.Auth.IsZero() {
 		least, of = bound.OwnerShare*largest, ", of which one principal may have a quarter"
 	}
-	if total := c.Results.Total; total > 0 && total < least {
+	if total := inForce.Results.Total; total > 0 && total < least {
 		r.note(p.key("total"), fmt.Sprintf("write at least %q%s", formatBytes(least), of), "a result of more than %s is kept only if it can be compressed", formatBytes(largest))
 	}
 }
