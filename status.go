@@ -195,7 +195,7 @@ func (g *Gateway) Status() Status {
 		}
 	}
 	for i := range s.Issuers {
-		if p := s.Issuers[i].problem(); p != "" {
+		if p := s.Issuers[i].Problem(); p != "" {
 			s.Problems = append(s.Problems, p)
 		}
 	}

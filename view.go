@@ -231,6 +231,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Profiles:     catalogProfiles(v.cfg),
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     itemPatterns(v.cfg),
+		Absent:       absentNames(v.cfg),
 		Pin:          v.pins.judgeItem,
 		ReadsResults: v.cfg.CutsResults(),
 	}

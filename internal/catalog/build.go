@@ -196,7 +196,7 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		if d.Kind == Templates {
 			b.held = append(b.held, &Entry{Kind: Templates, Backend: d.Backend, BackendName: d.BackendName, Name: d.Own, Own: d.Own})
 		}
-		b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
+		b.report.withheld(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
 		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	default: // decided elsewhere
@@ -245,7 +245,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 			// unknown name, and the audit log marks it as hidden.
 			b.hide(k, e.Name)
 		case Reserved:
-			b.report.item(code.NameReserved, e.BackendName, k, e.Own, "left out: the gateway has a tool with this name (results); rename it")
+			b.report.withheld(code.NameReserved, e.BackendName, k, e.Own, "left out: the gateway has a tool with this name (results); rename it")
 			return true
 		default: // Taken: the name is offered
 		}
@@ -263,8 +263,8 @@ func (b *builder) checkRules() {
 		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
 			continue
 		}
-		for _, text := range in.Rules.unused(b.own[i]) {
-			b.report.whole(code.NameUnusedRule, in.Name, text)
+		for _, rule := range in.Rules.unused(b.own[i]) {
+			b.report.problems = append(b.report.problems, Problem{Backend: in.Name, Text: rule.unusedText(), Code: code.NameUnusedRule, Rule: rule})
 		}
 	}
 }

@@ -5,7 +5,10 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // State is how reliable the lists of a backend are.
@@ -81,6 +84,10 @@ type Options struct {
 	// for those that match nothing.
 	Patterns []PlacedPattern
 
+	// Absent are patterns of the names that backends have which are disabled. A rule that may
+	// match such a name is not reported as one that matches nothing.
+	Absent []string
+
 	// Apps is what becomes of apps.
 	Apps Apps
 
@@ -106,6 +113,11 @@ type Pin struct {
 	Held    bool            // it is neither listed nor called
 	Problem string          // why, or why Item is another one; "" for an item that is offered as it is
 	Code    string          // of the problem
+}
+
+// mayBeAbsent reports whether a pattern may match an item of a backend that is disabled.
+func (o *Options) mayBeAbsent(pattern string) bool {
+	return slices.ContainsFunc(o.Absent, func(absent string) bool { return glob.Overlap(pattern, absent) })
 }
 
 // PlacedPattern is a pattern at a place, such as policy.rules[0].on[0].

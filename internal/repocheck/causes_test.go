@@ -181,7 +181,7 @@ change. It appears
 - in the status of a backend (` + "`signalbox status`, `code` in `/status`" + `), beside the reason why it is not live;
 - in the log, as ` + "`code=`" + `;
 - in the ` + "`data`" + ` of an error that the gateway sends, as ` + "`code`" + `, beside ` + "`source`, `outcome` and `backend`" + `;
-- at the end of a note of ` + "`signalbox check`" + `;
+- at the end of a note of ` + "`signalbox check`" + `, and of a problem of ` + "`signalbox check --connect`" + `;
 - in the findings of ` + "`signalbox doctor`" + `, with the cure.
 
 A backend that is not started for a while, because its process ended too often, keeps the code of its last end.

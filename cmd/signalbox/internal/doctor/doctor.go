@@ -38,7 +38,7 @@ func New(e *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "Find what is wrong with the servers of a configuration",
-		Long: `Check the configuration file, start each server by itself, and print what works, what
+		Long: `Check the configuration file, start each of its servers, and print what works, what
 does not, and what to do about it. Then check the port, the running gateway of the file,
 and the clients. With NAME, only that server is checked.
 
