@@ -301,6 +301,39 @@ func (s *Source) Look(ctx context.Context, principals []string) error {
 	return nil
 }
 
+// Reread reads the grants of all principals in memory: another process has changed some of them. What
+// waits for one of them goes on. Those that cannot be read stay as they are.
+func (s *Source) Reread(ctx context.Context) error {
+	all, err := s.cfg.Vault.Listing(ctx)
+	if err != nil {
+		return err
+	}
+	for principal, r := range s.reads() {
+		if r != nil { // it may have begun before the change
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := cmp.Or(ctx.Err(), s.lookIn(ctx, principal, all.Grants)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads returns the principals in memory, each with the read in progress, or nil.
+func (s *Source) reads() map[string]*running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]*running, len(s.holders))
+	for principal, h := range s.holders {
+		all[principal] = h.looking
+	}
+	return all
+}
+
 // Has reports whether a principal has a grant that may be sent, with scopes.
 func (s *Source) Has(ctx context.Context, principal string, scopes []string) bool {
 	g, _, err := s.token(ctx, principal)
