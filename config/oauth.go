@@ -170,16 +170,22 @@ func port() form {
 	}
 }
 
-// checkUsers rejects the access of users where all callers are one.
+// checkUsers rejects the access of users where all callers are one, and where no page to sign in
+// is reached by the browsers of other machines.
 func checkUsers(c *Config, r *reader) {
-	if !c.isPublic() || !c.Auth.IsZero() {
+	if !c.isPublic() {
 		return
 	}
+	hasPages := c.PublicURL != "" || r.hasOrMeant((place{}).key("publicURL"))
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
-		if s.OAuth != nil && !s.OAuth.IsGateway() && !r.has(at) {
+		switch {
+		case s.OAuth == nil || s.OAuth.IsGateway() || r.has(at):
+		case c.Auth.IsZero():
 			r.report(at, `add "auth", or listen on 127.0.0.1`, "%q is the access of a user, which without \"auth\" everyone on the network would have", at.name)
+		case s.OAuth.GrantType() == GrantCode && !hasPages:
+			r.report(at, `add "publicURL", such as https://mcp.example.com`, "%q is the access of users, and without \"publicURL\" their browsers reach no page to sign in", at.name)
 		}
 	}
 }

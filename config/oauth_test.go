@@ -82,3 +82,32 @@ func TestOAuthIsAccepted(t *testing.T) {
 		t.Errorf("a server on this machine without an issuer: %v", err)
 	}
 }
+
+// Beyond this machine the access of users needs callers that are known, and pages that their browsers
+// reach. Access without a sign-in needs no page.
+func TestUsersBeyondThisMachine(t *testing.T) {
+	const tokens, public = `"auth": {"tokens": [{"principal": "ann", "env": "TOKEN"}]}, `, `"publicURL": "https://gw.example", `
+	const gateway = `{"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s"}`
+	for _, tt := range []struct{ listen, more, oauth, want, hint string }{
+		{"0.0.0.0:7777", `"allowUnauthenticated": true, `, `{}`, `without "auth" everyone on the network`, `add "auth"`},
+		{"0.0.0.0:7777", tokens, `{}`, "without \"publicURL\" their browsers reach no page to sign in", `add "publicURL"`},
+		{"0.0.0.0:7777", tokens + public, `{}`, "", ""},
+		{"0.0.0.0:7777", tokens, gateway, "", ""},
+		{"127.0.0.1:7777", tokens, `{}`, "", ""},
+		{"127.0.0.1:7777", "", `{}`, "", ""},
+	} {
+		env := func(string) (string, bool) { return "sesame-open-sesame", true }
+		text := `{"listen": "` + tt.listen + `", ` + tt.more + `"mcpServers": {"a": {"url": "https://x", "oauth": ` + tt.oauth + `}}}`
+		_, err := Parse("x.json", []byte(text), env)
+		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
+		if tt.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if len(problems) != 1 || problems[0].Path != "mcpServers.a.oauth" || !strings.Contains(problems[0].Message, tt.want) || !strings.Contains(problems[0].Hint, tt.hint) || problems[0].Line == 0 {
+			t.Errorf("%s:\n%+v\nwant one: %s (%s)", text, problems, tt.want, tt.hint)
+		}
+	}
+}
