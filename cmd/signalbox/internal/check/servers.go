@@ -110,8 +110,11 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, st
 		}
 	} else {
 		f := downFinding(&b, &srv, shellPath)
-		if f.Code == code.AuthSignIn {
+		switch {
+		case f.Code == code.AuthSignIn:
 			f.Fix = signInFix(cfg, srv.Name)
+		case f.Code == code.AuthWrong && srv.OAuth == nil && srv.HeadersHelper == nil && !access.HasAuthorization(&srv):
+			f.Fix = "write an Authorization header in its headers; or, if users sign in to it, " + signInFix(cfg, srv.Name)
 		}
 		add(f)
 	}
