@@ -55,6 +55,17 @@ type renewed struct {
 	err     error
 }
 
+// outcome returns the error of a renewal that was tried: also of a grant that has ended without a
+// request.
+func (r *renewed) outcome() error {
+	if r.err == nil && r.grant == nil {
+		return errGrantEnded
+	}
+	return r.err
+}
+
+var errGrantEnded = errors.New("the grant has ended")
+
 func keep(err error) renewed { return renewed{isKept: true, err: err} }
 
 // renew renews a grant. From reading it to saving it, it has the lock of the record, so that no
@@ -178,6 +189,9 @@ func (s *Source) finish(ctx context.Context, h *holder, f *flight, was held, r r
 	}
 	s.mu.Unlock()
 	defer close(f.done) // what waits for it comes after the event
+	if s.cfg.Tried != nil && (r.asked || r.isKept) {
+		s.cfg.Tried(r.outcome())
+	}
 	if ended != nil {
 		s.cfg.Logger.InfoContext(ctx, "a grant has ended: its principal has to sign in again", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.String("reason", string(r.why)), slog.Any("error", r.err))

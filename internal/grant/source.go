@@ -66,6 +66,9 @@ type SourceConfig struct {
 
 	// Event, if not nil, is called for each Event. It must not block.
 	Event func(context.Context, Event)
+
+	// Tried, if not nil, is called after each renewal that was tried, with its error. It must not block.
+	Tried func(error)
 }
 
 // Event is something that happened to a grant, for the audit log.
