@@ -303,6 +303,10 @@ func TestResultIDIsBound(t *testing.T) {
 		t.Fatalf("%.200s", got)
 	}
 	ofProfile := func(req *mcp.Request) *mcp.Request { req.Profile = "some"; return req }
+	changed := "A"
+	if id[:1] == changed {
+		changed = "B"
+	}
 	const wantTool = `{"resultType":"complete","content":[{"type":"text","text":"read_result: there is no result with this id: copy the id from the end of the result that was cut"}],"isError":true}`
 	for name, tt := range map[string]struct {
 		at      *signalbox.Gateway
@@ -316,7 +320,7 @@ func TestResultIDIsBound(t *testing.T) {
 		"another process":   {other, ann, id, false},
 		"cut":               {g, ann, id[:len(id)-1], false},
 		"longer":            {g, ann, id + "A", false},
-		"changed":           {g, ann, "A" + id[1:], false},
+		"changed":           {g, ann, changed + id[1:], false},
 		"forged":            {g, ann, strings.Repeat("A", len(id)), false},
 	} {
 		read, uri := readOf(t, tt.as, tt.id, offset), "signalbox://results/"+tt.id

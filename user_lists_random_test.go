@@ -177,12 +177,17 @@ func TestEqualListsOfUsersAreOne(t *testing.T) {
 	if testing.Short() {
 		n = 40
 	}
-	short, _ := memoryOfUsers(t, n/4, 1)
-	long, size := memoryOfUsers(t, n, 300)
-	t.Logf("a user has %d bytes with one tool, and %d bytes with 300 tools of %d bytes", short, long, size)
-	if long-short > size/2 {
-		t.Errorf("a user has %d bytes with one tool, and %d bytes with 300 tools of %d bytes", short, long, size)
+	// What other tests have left may be freed between two readings of the heap.
+	var short, long, size int
+	for range 3 {
+		short, _ = memoryOfUsers(t, n/4, 1)
+		long, size = memoryOfUsers(t, n, 300)
+		t.Logf("a user has %d bytes with one tool, and %d bytes with 300 tools of %d bytes", short, long, size)
+		if short > 0 && long-short <= size/2 {
+			return
+		}
 	}
+	t.Errorf("a user has %d bytes with one tool, and %d bytes with 300 tools of %d bytes", short, long, size)
 }
 
 // memoryOfUsers returns the memory for each of n users with so many equal tools, with that of its

@@ -5,8 +5,9 @@
 //
 // New makes an [Index] of tools, which is immutable, and Search returns the best ones. The rank
 // is that of BM25 with several fields (BM25F): a word counts more in a name than in a
-// description, less the more tools have it, and less in a long text. There is no clock, no I/O
-// and no randomness: the same tools and the same text give the same order.
+// description, less the more tools have it, and less in a long text. It is higher the more of the
+// words of a tool's name the text has. There is no clock, no I/O and no randomness: the same tools
+// and the same text give the same order.
 //
 // An Index is made of the tools that one caller may see. The weight of a word depends on all tools
 // of the Index, so one of hidden tools would show that they exist.
@@ -50,7 +51,13 @@ var fields = [numFields]struct{ weight, length float64 }{
 }
 
 // saturation is how fast more occurrences of a word in a tool count less (k1 of BM25).
-const saturation = 1.2
+const saturation = 0.75
+
+// nameShare is by which part the rank of a tool is higher if the query has all words of its name.
+const nameShare = 0.5
+
+// sameVerb is how much a verb counts in place of one of the query that means the same.
+const sameVerb = 0.3
 
 // maxWords bounds the different words of a query. The rest of a longer text is ignored.
 const maxWords = 200
@@ -62,10 +69,11 @@ type Index struct {
 	in    [][]posting    // of each word, the tools that have it
 }
 
-// posting is the rank that a word gives to a tool.
+// posting is what a word gives to a tool.
 type posting struct {
-	tool int32
-	rank float32
+	tool  int32
+	rank  float32
+	share float32 // of the name of the tool, in which rare words are more; 0 for a word that is not in it
 }
 
 // Hit is a tool that fits a query.
@@ -94,9 +102,16 @@ func New(tools []Tool) *Index {
 			mean[f] += float64(c.lengths[i][f]) / float64(len(tools))
 		}
 	}
+	rarity := make([]float64, len(c.occurrences))
+	names := make([]float64, len(tools)) // the rarity of the words of the name, together
 	for w, all := range c.occurrences {
 		n, with := float64(len(tools)), float64(len(all))
-		rarity := math.Log1p((n - with + 0.5) / (with + 0.5))
+		rarity[w] = math.Log1p((n - with + 0.5) / (with + 0.5))
+		for _, o := range all {
+			names[o.tool] += rarity[w] * float64(o.times[fieldName])
+		}
+	}
+	for w, all := range c.occurrences {
 		x.in[w] = make([]posting, len(all))
 		for k, o := range all {
 			var weight float64
@@ -106,7 +121,11 @@ func New(tools []Tool) *Index {
 					weight += fields[f].weight * float64(times) / (1 - b + b*float64(c.lengths[o.tool][f])/mean[f])
 				}
 			}
-			x.in[w][k] = posting{int32(o.tool), float32(rarity * weight * (saturation + 1) / (saturation + weight))}
+			p := posting{tool: int32(o.tool), rank: float32(rarity[w] * weight * (saturation + 1) / (saturation + weight))}
+			if times := o.times[fieldName]; times > 0 {
+				p.share = float32(rarity[w] * float64(times) / names[o.tool])
+			}
+			x.in[w][k] = p
 		}
 	}
 	return x
@@ -161,30 +180,77 @@ func (c *counter) number(word string) int {
 	return n
 }
 
-// Search returns the tools that have a word of the query, the best one first, and at most limit. Of
-// equally good ones the first of the Index is first.
+// score is what a query gives to a tool.
+type score struct {
+	rank  float64
+	share float32 // of the words of the name
+	word  int32   // the last word of the query that the tool has, from 1
+	best  float32 // the rank for it
+}
+
+// Search returns the tools that have a word of the query, or a verb that means the same as one of it,
+// the best one first, and at most limit. Of equally good ones the first of the Index is first.
 func (x *Index) Search(query string, limit int) []Hit {
-	ranks := make([]float64, x.tools)
-	asked := make(map[int]bool)
+	scores := make([]score, x.tools)
 	var hits []Hit
-	for word := range words(query) {
-		w, ok := x.words[stem(word)]
-		if !ok || asked[w] {
-			continue
-		}
-		if asked[w] = true; len(asked) > maxWords {
-			break
-		}
+	add := func(word int32, w int, factor float32) {
 		for _, p := range x.in[w] {
-			if ranks[p.tool] == 0 {
+			s := &scores[p.tool]
+			if s.word == 0 {
 				hits = append(hits, Hit{Tool: int(p.tool)})
 			}
-			ranks[p.tool] += float64(p.rank)
+			if s.word != word {
+				s.word, s.best = word, 0
+			}
+			if rank := factor * p.rank; rank > s.best {
+				s.rank += float64(rank - s.best)
+				s.best = rank
+			}
+			s.share += p.share
+		}
+	}
+	stems := x.stems(query)
+	asked := make(map[int]bool, len(stems)) // the words that have been added or will be
+	for _, s := range stems {
+		if w, ok := x.words[s]; ok {
+			asked[w] = true
+		}
+	}
+	for i, s := range stems {
+		word := int32(i + 1)
+		if w, ok := x.words[s]; ok {
+			add(word, w, 1)
+		}
+		for _, v := range verbs[s] {
+			if w, ok := x.words[v]; ok && !asked[w] {
+				asked[w] = true
+				add(word, w, sameVerb)
+			}
 		}
 	}
 	for i := range hits {
-		hits[i].Rank = ranks[hits[i].Tool]
+		s := scores[hits[i].Tool]
+		hits[i].Rank = s.rank * (1 + nameShare*float64(s.share))
 	}
 	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Rank, a.Rank), a.Tool-b.Tool) })
 	return hits[:min(len(hits), max(limit, 0))]
+}
+
+// stems returns the stems of the different words of a query for which a tool may be found, and at
+// most maxWords.
+func (x *Index) stems(query string) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for word := range words(query) {
+		s := stem(word)
+		if _, ok := x.words[s]; !ok && verbs[s] == nil || seen[s] {
+			continue
+		}
+		if len(all) == maxWords {
+			break
+		}
+		seen[s] = true
+		all = append(all, s)
+	}
+	return all
 }

@@ -82,3 +82,18 @@ those through to too under until up very want wants was we were what when where 
 	}
 	return all
 }()
+
+// verbs has the stems of the verbs that mean the same as one, in names of tools.
+var verbs = func() map[string][]string { //nolint:gochecknoglobals // never changed
+	all := make(map[string][]string)
+	for _, same := range []string{"add create generate make", "change edit modify update", "delete remove", "execute run", "find lookup query search"} {
+		for a := range strings.FieldsSeq(same) {
+			for b := range strings.FieldsSeq(same) {
+				if a != b {
+					all[stem(a)] = append(all[stem(a)], stem(b))
+				}
+			}
+		}
+	}
+	return all
+}()

@@ -22,16 +22,17 @@ import (
 func main() {
 	livemcp := flag.String("livemcp", "", "a checkout of icip-cas/LiveMCPBench")
 	mcpproxy := flag.String("mcpproxy", "", "a checkout of smart-mcp-proxy/mcpproxy-go")
+	bfcl := flag.String("bfcl", "", "a checkout of ShishirPatil/gorilla")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *livemcp, *mcpproxy); err != nil {
+	if err := run(context.Background(), os.Stdout, *livemcp, *mcpproxy, *bfcl); err != nil {
 		fmt.Fprintln(os.Stderr, "search:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, livemcp, mcpproxy string) error {
-	if livemcp == "" || mcpproxy == "" {
-		return errors.New("both -livemcp and -mcpproxy are needed: folders with checkouts of the two repositories")
+func run(ctx context.Context, out io.Writer, livemcp, mcpproxy, bfcl string) error {
+	if livemcp == "" || mcpproxy == "" || bfcl == "" {
+		return errors.New("-livemcp, -mcpproxy and -bfcl are needed: folders with checkouts of the three repositories")
 	}
 	tasks, steps, err := readLiveMCP(livemcp)
 	if err != nil {
@@ -41,12 +42,16 @@ func run(ctx context.Context, out io.Writer, livemcp, mcpproxy string) error {
 	if err != nil {
 		return err
 	}
+	written, users, err := readBFCL(bfcl)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(out, "| queries | recall | FTS5 of SQLite | Signalbox |")
 	fmt.Fprintln(out, "|---|---|---|---|")
 	for _, r := range []struct {
 		set  *set
 		most int
-	}{{tasks, 5}, {tasks, 10}, {steps, 1}, {steps, 5}, {golden, 5}} {
+	}{{tasks, 5}, {tasks, 10}, {steps, 1}, {steps, 5}, {golden, 5}, {written, 1}, {written, 5}, {users, 1}, {users, 5}} {
 		theirs, err := newFTS5(ctx, r.set.tools)
 		if err != nil {
 			return err

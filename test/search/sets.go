@@ -130,6 +130,102 @@ func readGolden(dir string) (*set, error) {
 	return s, nil
 }
 
+// readBFCL reads the questions of the Berkeley Function Calling Leaderboard that need one function: those
+// written for it, and those of users. The tools of each set are the functions of all its questions.
+func readBFCL(dir string) (written, users *set, err error) {
+	dir = filepath.Join(dir, "berkeley-function-call-leaderboard", "bfcl_eval", "data")
+	written, users = &set{name: "written questions of BFCL, one function each"}, &set{name: "questions of users of BFCL, one function each"}
+	for _, part := range []struct {
+		to   *set
+		file string
+	}{
+		{written, "BFCL_v4_simple_python.json"},
+		{written, "BFCL_v4_multiple.json"},
+		{users, "BFCL_v4_live_simple.json"},
+		{users, "BFCL_v4_live_multiple.json"},
+	} {
+		if err := part.to.addBFCL(filepath.Join(dir, part.file), filepath.Join(dir, "possible_answer", part.file)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return written, users, nil
+}
+
+func (s *set) addBFCL(questions, answers string) error {
+	type answer struct {
+		ID    string
+		Truth []map[string]any `json:"ground_truth"`
+	}
+	all, err := readLines[answer](answers)
+	if err != nil {
+		return err
+	}
+	needs := make(map[string]map[string]bool)
+	for _, a := range all {
+		needs[a.ID] = make(map[string]bool)
+		for _, call := range a.Truth {
+			for name := range call {
+				needs[a.ID][name] = true
+			}
+		}
+	}
+	type question struct {
+		ID       string
+		Question [][]struct{ Role, Content string }
+		Function []struct {
+			Name, Description string
+			Parameters        struct {
+				Properties map[string]struct{ Description any }
+			}
+		}
+	}
+	asked, err := readLines[question](questions)
+	if err != nil {
+		return err
+	}
+	for _, q := range asked {
+		for _, f := range q.Function {
+			if slices.ContainsFunc(s.tools, func(t search.Tool) bool { return t.Name == f.Name }) {
+				continue
+			}
+			tool := search.Tool{Name: f.Name, Description: f.Description}
+			for argument, a := range f.Parameters.Properties {
+				tool.Arguments = append(tool.Arguments, argument)
+				if text, ok := a.Description.(string); ok {
+					tool.Arguments = append(tool.Arguments, text)
+				}
+			}
+			s.tools = append(s.tools, tool)
+		}
+		var text []string
+		for _, m := range q.Question[0] {
+			if m.Role == "user" {
+				text = append(text, m.Content)
+			}
+		}
+		if len(needs[q.ID]) == 1 {
+			s.queries = append(s.queries, query{strings.Join(text, " "), needs[q.ID]})
+		}
+	}
+	return nil
+}
+
+// readLines reads a file with a JSON value in each line.
+func readLines[T any](file string) (all []T, err error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		var value T
+		if err := json.Unmarshal([]byte(line), &value); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, value)
+	}
+	return all, nil
+}
+
 func readJSON(file string, to any) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
