@@ -4,6 +4,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -108,6 +109,37 @@ func TestUsersBeyondThisMachine(t *testing.T) {
 		}
 		if len(problems) != 1 || problems[0].Path != "mcpServers.a.oauth" || !strings.Contains(problems[0].Message, tt.want) || !strings.Contains(problems[0].Hint, tt.hint) || problems[0].Line == 0 {
 			t.Errorf("%s:\n%+v\nwant one: %s (%s)", text, problems, tt.want, tt.hint)
+		}
+	}
+}
+
+// Where callers are identified by what no browser has on a page, a note says how pages know their users.
+func TestUsersThatPagesDoNotKnow(t *testing.T) {
+	const proxy = `"proxy": {"from": ["10.0.0.0/28"], "user": "X-Forwarded-User"}`
+	const gateway = `{"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s"}`
+	for _, tt := range []struct {
+		auth, oauth string
+		noted       bool
+	}{
+		{proxy, `{}`, true},
+		{`"issuers": [{"name": "access", "issuer": "https://i", "header": "X-Assertion"}]`, `{}`, true},
+		{proxy, gateway, false},
+		{proxy + `, "tokens": [{"principal": "ann", "env": "TOKEN"}]`, `{}`, false},
+		{`"issuers": [{"name": "corp", "issuer": "https://i"}]`, `{}`, false},
+		{`"issuers": [{"name": "access", "issuer": "https://i", "header": "X-Assertion"}], "browser": {"issuer": "access", "clientId": "web"}`, `{}`, false},
+	} {
+		env := func(string) (string, bool) { return "sesame-open-sesame", true }
+		text := `{"publicURL": "https://gw", "auth": {` + tt.auth + `}, "mcpServers": {"a": {"url": "https://x", "oauth": ` + tt.oauth + `}}}`
+		c, err := Parse("x.json", []byte(text), env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		isNote := func(p Problem) bool {
+			return p.Path == "mcpServers.a.oauth" && strings.Contains(p.Message, "no page knows its user") && strings.Contains(p.Hint, `add "auth.browser"`)
+		}
+		if slices.ContainsFunc(c.Notes, isNote) != tt.noted {
+			t.Errorf("%s: notes %v", text, c.Notes)
 		}
 	}
 }

@@ -573,7 +573,7 @@ func TestRenewalsAreReported(t *testing.T) {
 		w.set(func() { w.refuse = "" })
 		signIn(t, s, "ann")
 		time.Sleep(2 * time.Hour)
-		w.identityServer.Close()
+		w.Close()
 		if _, err := s.For(t.Context(), requestOf(t, "ann")); err == nil {
 			t.Error("a token without the authorization server's metadata")
 		}
