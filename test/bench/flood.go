@@ -24,17 +24,22 @@ const (
 	callRate, callConns   = 200, 4
 )
 
-// floods are what others send while one caller calls. Both kinds of tokens have random key ids.
-// An expired one is refused before its key is looked for, and is the same work otherwise.
-var floods = []struct {
+// flood is what others send while one caller calls.
+type flood struct {
 	name    string
 	rate    int
 	expires time.Duration // of the tokens, from now
 	seconds int
-}{
-	{"nothing", 0, 0, 20},
-	{"expired tokens", floodRate, -time.Hour, 20},
-	{"tokens that a key could be fetched for", floodRate, 24 * time.Hour, 60},
+}
+
+// floods returns all floods. Both kinds of tokens have random key ids. An expired one is refused
+// before its key is looked for, and is the same work otherwise.
+func floods() []flood {
+	return []flood{
+		{"nothing", 0, 0, 20},
+		{"expired tokens", floodRate, -time.Hour, 20},
+		{"tokens that a key could be fetched for", floodRate, 24 * time.Hour, 60},
+	}
 }
 
 // floodSample is what was measured during one flood.
@@ -52,13 +57,13 @@ func (s *floodSample) quantile(q float64) float64 {
 // measureFlood measures the calls of a caller with a valid token, and how often the gateway fetches
 // the keys of the provider, while others send 10,000 tokens in a second.
 func (b *bench) measureFlood(ctx context.Context, g *rig) error {
-	samples := make([][]*floodSample, len(floods))
+	samples := make([][]*floodSample, len(floods()))
 	for range b.starts {
 		at, err := g.openFlood(ctx)
 		if err != nil {
 			return err
 		}
-		for i, f := range floods {
+		for i, f := range floods() {
 			s, err := at.sample(ctx, f.rate, f.expires, time.Duration(b.share(f.seconds))*time.Second)
 			if err != nil {
 				return errors.Join(err, at.end())
@@ -72,7 +77,7 @@ func (b *bench) measureFlood(ctx context.Context, g *rig) error {
 	t := b.table("flood", "Tokens with random key ids",
 		fmt.Sprintf("%d calls of 100 bytes in a second by a caller with a JWT, each from the time at which it is due, while others send tokens of the same provider with random key ids for 20 s, and 60 s where keys could be fetched. Medians of the starts.", callRate),
 		"others send", "refused/s", "p50 us", "p99 us", "fetches of keys")
-	for i, f := range floods {
+	for i, f := range floods() {
 		each := func(value func(*floodSample) float64) stats.Summary { return stats.Each(samples[i], value) }
 		p99 := func(s *floodSample) float64 { return s.quantile(0.99) }
 		fetches := each(func(s *floodSample) float64 { return float64(s.fetches) })
@@ -80,7 +85,7 @@ func (b *bench) measureFlood(ctx context.Context, g *rig) error {
 		b.found.Set(prefix+"p99", each(p99))
 		b.found.Set(prefix+"fetches", fetches)
 		b.found.Set(prefix+"errors", each(func(s *floodSample) float64 { return float64(s.errors) }))
-		if i == len(floods)-1 {
+		if i == len(samples)-1 {
 			ratio := stats.Ratio(samples[i], samples[i-1], p99)
 			b.found.Set(prefix+"p99-expired", ratio)
 			t.Remark("The p99 is %s times that with expired tokens, %s to %s.", marks.Number(ratio.Median), marks.Number(ratio.Least), marks.Number(ratio.Most))

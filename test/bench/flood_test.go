@@ -21,13 +21,13 @@ func TestPaceAll(t *testing.T) {
 				time.Sleep(1100 * time.Millisecond) // a slow call
 			}
 		})
-		wantDue := []time.Duration{250, 750, 1250, 1750, 2250, 2750}
-		wantLate := []time.Duration{0, 600, 100, 0, 0, 0}
+		wantDue := []int64{250, 750, 1250, 1750, 2250, 2750} // milliseconds, as the next ones
+		wantLate := []int64{0, 600, 100, 0, 0, 0}
 		if len(due) != len(wantDue) {
 			t.Fatalf("calls at %v", due)
 		}
 		for i := range due {
-			if due[i] != wantDue[i]*time.Millisecond || late[i] != wantLate[i]*time.Millisecond {
+			if due[i].Milliseconds() != wantDue[i] || late[i].Milliseconds() != wantLate[i] {
 				t.Errorf("call %d: due at %v, made %v later", i, due[i], late[i])
 			}
 		}

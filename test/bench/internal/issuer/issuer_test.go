@@ -4,7 +4,6 @@
 package issuer_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
@@ -53,7 +52,7 @@ func decode(t *testing.T, text string) []byte {
 
 // A token is one of the published key, and each fetch of that is counted.
 func TestToken(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
