@@ -183,7 +183,9 @@ func (s *Source) end(ctx context.Context, l *vault.Lock, g *vault.Grant, why Rea
 // finish records the result of a renewal.
 func (s *Source) finish(ctx context.Context, h *holder, f *flight, was held, r renewed) {
 	s.mu.Lock()
+	before := h.grant
 	ended := s.settleLocked(h, f, was, r)
+	isGone := before != nil && h.grant == nil && r.why == NeverSignedIn && h.leaving == 0
 	if r.asked || r.err != nil {
 		s.stats.Last = Attempt{At: time.Now(), Issuer: was.grant.Issuer, Resource: was.grant.Resource, Err: r.err}
 	}
@@ -196,6 +198,8 @@ func (s *Source) finish(ctx context.Context, h *holder, f *flight, was held, r r
 		s.cfg.Logger.InfoContext(ctx, "a grant has ended: its principal has to sign in again", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.String("reason", string(r.why)), slog.Any("error", r.err))
 		s.event(ctx, Event{Kind: GrantEnded, Principal: h.principal, Issuer: ended.Issuer, Detail: string(r.why)})
+	} else if isGone {
+		s.eventGone(ctx, before, notKept)
 	} else if r.err != nil {
 		s.cfg.Logger.WarnContext(ctx, "a grant was not renewed", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.Any("error", r.err))

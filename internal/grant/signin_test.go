@@ -288,6 +288,61 @@ func TestReread(t *testing.T) {
 	})
 }
 
+// A sign-out is an event once, in the process that signs out and in one that has used the grant. A
+// second sign-in is none.
+func TestSignOutIsAnEvent(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		elsewhere := new(eventList)
+		other := w.source(t, func(cfg *grant.SourceConfig) { cfg.Event = elsewhere.add })
+		defer other.Close()
+		want := func(where string, l *eventList, n int, principal, why string) {
+			t.Helper()
+			got := l.list()
+			if len(got) != n || n > 0 && got[n-1] != (grant.Event{Kind: grant.GrantEnded, Backend: "tickets", Principal: principal, Issuer: w.URL, Detail: why}) {
+				t.Errorf("%s: events %+v, want %d, the last one of %s", where, got, n, principal)
+			}
+		}
+		signIn(t, s, "ann")
+		signIn(t, s, "ann")
+		want("signed in twice", w.events, 0, "", "")
+		for range 2 {
+			if _, err := s.SignOut(t.Context(), "ann"); err != nil {
+				t.Fatal(err)
+			}
+			want("signed out", w.events, 1, "ann", "signed out")
+		}
+		signIn(t, other, "bob")
+		if _, err := s.Held(t.Context(), "bob", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.SignOut(t.Context(), "bob"); err != nil {
+			t.Fatal(err)
+		}
+		want("in the other process", elsewhere, 1, "bob", "signed out")
+		for range 2 {
+			if err := s.Reread(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want("found", w.events, 2, "bob", "not kept any more")
+		}
+		// A renewal finds it, too, between two reads.
+		signIn(t, other, "eve")
+		time.Sleep(55*time.Minute - 200*time.Millisecond)
+		if _, err := s.Held(t.Context(), "eve", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.SignOut(t.Context(), "eve"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if _, err := s.For(t.Context(), requestOf(t, "eve")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want("found by a renewal", w.events, 3, "eve", "not kept any more")
+	})
+}
+
 // slowStore is a store whose next list of names is late.
 type slowStore struct {
 	vault.Store

@@ -77,7 +77,7 @@ type Event struct {
 	Backend   string
 	Principal string
 	Issuer    string // of the grant; for IssuerChanged, the new one
-	Detail    string // for IssuerChanged, the issuer before; for GrantEnded, the Reason
+	Detail    string // for IssuerChanged, the issuer before; for GrantEnded, the reason
 }
 
 // EventKind is a kind of Event.
@@ -85,7 +85,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	GrantEnded    EventKind = "grant_ended"    // the authorization server does not renew a grant
+	GrantEnded    EventKind = "grant_ended"    // the authorization server does not renew a grant, or its principal has signed out
 	StepUp        EventKind = "step_up"        // a principal is asked to sign in for more scopes
 	IssuerChanged EventKind = "issuer_changed" // the backend names another authorization server
 )
@@ -155,6 +155,7 @@ type holder struct {
 	serial    uint64       // of the access token: each new one has a greater number; 0 for none
 	spent     bool         // the access token had no life, and was used
 	version   uint64       // counts changes of grant by this process
+	leaving   int          // sign-outs by this process in progress
 	unsaved   bool         // the vault does not have grant, but the generation base
 	base      uint64
 
@@ -584,6 +585,11 @@ func (h *holder) mayStepUpLocked(i item) (may, isNew bool) {
 	}
 	h.steps[i] = append(steps, step{now, h.serial})
 	return true, true
+}
+
+// eventGone reports that a grant was deleted.
+func (s *Source) eventGone(ctx context.Context, g *vault.Grant, why Reason) {
+	s.event(ctx, Event{Kind: GrantEnded, Principal: g.Principal, Issuer: g.Issuer, Detail: string(why)})
 }
 
 // event reports an event of this backend.
