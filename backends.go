@@ -340,7 +340,13 @@ const (
 	slotTime = 2 * time.Second
 )
 
-func newStartSlots() startSlots { return make(startSlots, max(minStartSlots, 2*runtime.GOMAXPROCS(0))) }
+// newStartSlots returns n slots, or the default number of Options.Starts.
+func newStartSlots(n int) startSlots {
+	if n <= 0 {
+		n = max(minStartSlots, 2*runtime.GOMAXPROCS(0))
+	}
+	return make(startSlots, n)
+}
 
 // acquire waits for a slot, or until ctx ends. done releases the slot.
 func (t startSlots) acquire(ctx context.Context) (done func()) {

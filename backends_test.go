@@ -30,6 +30,9 @@ import (
 // others by slotTime, and they do not start one after another.
 func TestStartSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		if n := cap(newStartSlots(9)); n != 9 {
+			t.Errorf("%d slots, want 9", n)
+		}
 		free := make(startSlots, minStartSlots)
 		began := time.Now()
 		var mu sync.Mutex

@@ -132,7 +132,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		version:    cmp.Or(effective.Version, buildVersion()),
 		started:    time.Now(),
 		rebuild:    make(chan struct{}, 1),
-		startSlots: newStartSlots(),
+		startSlots: newStartSlots(opt.Starts),
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
 	}

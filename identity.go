@@ -124,8 +124,8 @@ func (g *Gateway) issuerStatus() []IssuerStatus {
 	return all
 }
 
-// problem returns what is wrong with the identity provider, or "".
-func (s *IssuerStatus) problem() string {
+// Problem returns what is wrong with the identity provider, or "".
+func (s *IssuerStatus) Problem() string {
 	switch {
 	case s.Failure == "":
 		return ""

@@ -74,6 +74,10 @@ type Options struct {
 	// process is the only one.
 	LoginPath func(ctx context.Context) string
 
+	// Starts is how many processes of backends may be starting at a time. Zero is twice the number
+	// of processors, and at least 4.
+	Starts int
+
 	// ProcessLevel is the level of the log records about what the processes of backends
 	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,7 +195,7 @@ func (g *Gateway) Status() Status {
 		}
 	}
 	for i := range s.Issuers {
-		if p := s.Issuers[i].problem(); p != "" {
+		if p := s.Issuers[i].Problem(); p != "" {
 			s.Problems = append(s.Problems, p)
 		}
 	}
@@ -208,7 +209,7 @@ func (g *Gateway) Status() Status {
 	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
 	s.Problems = append(s.Problems, v.processProblems(processes)...)
-	for _, p := range v.catalog.Problems() {
+	for _, p := range slices.Concat(v.catalog.Problems(), g.allAppProblems(v)) {
 		s.Problems = append(s.Problems, p.String())
 	}
 	s.Problems = append(s.Problems, v.pins.heldPages()...)

@@ -222,6 +222,10 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		}
 		backends = append(backends, in)
 	}
+	judge := v.pins.judgeItem
+	if v.rendered {
+		judge = v.pins.judgeAppItem
+	}
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
 		Instructions: v.cfg.Instructions,
@@ -231,7 +235,8 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Profiles:     catalogProfiles(v.cfg),
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     itemPatterns(v.cfg),
-		Pin:          v.pins.judgeItem,
+		Absent:       absentNames(v.cfg),
+		Pin:          judge,
 		ReadsResults: v.cfg.CutsResults(),
 	}
 }

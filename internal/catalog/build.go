@@ -131,7 +131,7 @@ func newBuilder(backends []Backend, opt Options) *builder {
 func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
 	if problem := in.Lists[k].Problem; problem != "" {
-		b.report.whole("", in.Name, problem)
+		b.report.whole(in.Lists[k].Code, in.Name, problem)
 	}
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
@@ -180,7 +180,7 @@ func (b *builder) pin(k Kind, backend int, item json.RawMessage) Pin {
 func (b *builder) leaveOut(d *Decision, kept int) {
 	switch d.Verdict {
 	case BeyondLimit:
-		b.report.whole("", d.BackendName, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", d.Kind.Method(), kept))
+		b.report.whole(d.Code(), d.BackendName, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", d.Kind.Method(), kept))
 	case Unnamed:
 		b.report.item("", d.BackendName, d.Kind, place(d.Place), "left out: "+d.Problem)
 	case Repeated:
@@ -189,9 +189,9 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.hide(d.Kind, d.Name)
 	case Held:
 		b.hide(d.Kind, d.Name)
-		b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
+		b.report.withheld(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
-		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
+		b.report.item(d.Code(), d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	default: // decided elsewhere
 	}
 	if b.see != nil {
@@ -238,7 +238,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 			// unknown name, and the audit log marks it as hidden.
 			b.hide(k, e.Name)
 		case Reserved:
-			b.report.item(code.NameReserved, e.BackendName, k, e.Own, "left out: the gateway has a tool with this name (results); rename it")
+			b.report.withheld(code.NameReserved, e.BackendName, k, e.Own, "left out: the gateway has a tool with this name (results); rename it")
 			return true
 		default: // Taken: the name is offered
 		}
@@ -256,8 +256,8 @@ func (b *builder) checkRules() {
 		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
 			continue
 		}
-		for _, text := range in.Rules.unused(b.own[i]) {
-			b.report.whole(code.NameUnusedRule, in.Name, text)
+		for _, rule := range in.Rules.unused(b.own[i]) {
+			b.report.problems = append(b.report.problems, Problem{Backend: in.Name, Text: rule.unusedText(), Code: code.NameUnusedRule, Rule: rule})
 		}
 	}
 }

@@ -69,11 +69,12 @@ func (c *collisions) report(k Kind, r *report) {
 		case one.count == 1 && c.firstWins:
 			r.item(conflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
 		case one.count == 1:
-			r.item(conflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
+			r.withheld(conflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
 		case c.firstWins:
 			r.whole(conflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
 		default:
-			r.whole(conflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
+			text := fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others)
+			r.problems = append(r.problems, Problem{Backend: e.BackendName, Text: text, Code: conflict, Withheld: true})
 		}
 	}
 }

@@ -5,7 +5,9 @@ package catalog
 
 import (
 	"iter"
+	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
@@ -56,6 +58,14 @@ type Decision struct {
 	Group []*Entry
 
 	entry *Entry
+}
+
+// Code returns the code of an item that is Invalid or BeyondLimit because of its size, or "".
+func (d *Decision) Code() string {
+	if d.Verdict == BeyondLimit || d.Verdict == Invalid && strings.HasSuffix(d.Problem, schemaLimit) {
+		return code.ItemTooLarge
+	}
+	return ""
 }
 
 // Explain returns the decisions about the listed items that about accepts: for each kind first

@@ -300,7 +300,7 @@ func (b *builder) checkFinders(c *Catalog) {
 		for e := range c.Entries(Tools) {
 			if p.Admits(e) && p.Finder.has(p.nameOf(e)) {
 				b.report.problems = append(b.report.problems, Problem{
-					Profile: p.Name, Code: code.NameReserved,
+					Profile: p.Name, Code: code.NameReserved, Withheld: true,
 					Text: fmt.Sprintf("tool %s of backend %s is left out, because the profile has a tool of the gateway with this name; rename it", quote(p.nameOf(e)), quote(e.BackendName)),
 				})
 			}

@@ -5,7 +5,10 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // State is how reliable the lists of a backend are.
@@ -52,6 +55,7 @@ type List struct {
 	TTL     time.Duration // how long a client may cache it
 	Public  bool          // not specific to one user
 	Problem string        // reason why it is incomplete, or ""
+	Code    string        // of the Problem, or ""
 	Failed  bool          // it could not be fetched; Items are older, if any
 }
 
@@ -78,6 +82,10 @@ type Options struct {
 	// for those that match nothing.
 	Patterns []PlacedPattern
 
+	// Absent are patterns of the names that backends have which are disabled. A rule that may
+	// match such a name is not reported as one that matches nothing.
+	Absent []string
+
 	// Apps is what becomes of apps.
 	Apps Apps
 
@@ -103,6 +111,11 @@ type Pin struct {
 	Held    bool            // it is neither listed nor called
 	Problem string          // why, or why Item is another one; "" for an item that is offered as it is
 	Code    string          // of the problem
+}
+
+// mayBeAbsent reports whether a pattern may match an item of a backend that is disabled.
+func (o *Options) mayBeAbsent(pattern string) bool {
+	return slices.ContainsFunc(o.Absent, func(absent string) bool { return glob.Overlap(pattern, absent) })
 }
 
 // PlacedPattern is a pattern at a place, such as policy.rules[0].on[0].

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -92,23 +93,27 @@ func IsModelName(name string) bool {
 }
 
 // unused returns the rules that match none of the backend's own names.
-func (r *Rules) unused(names []string) []string {
-	var out []string
-	add := func(setting string, patterns []string) {
-		for _, p := range patterns {
-			if !slices.ContainsFunc(names, func(n string) bool { return glob.Match(p, n) }) {
-				out = append(out, setting+" "+quote(p)+" matches none of its tools and prompts")
-			}
-		}
-	}
-	add("include", r.Include)
-	add("exclude", r.Exclude)
-	var unknown []string
-	for own := range r.Rename {
+func (r *Rules) unused(names []string) []Rule {
+	out := slices.Concat(unusedPatterns("include", r.Include, names), unusedPatterns("exclude", r.Exclude, names))
+	for _, own := range slices.Sorted(maps.Keys(r.Rename)) {
 		if !slices.Contains(names, own) {
-			unknown = append(unknown, "rename "+quote(own)+" matches none of its tools and prompts")
+			out = append(out, Rule{"rename", own})
 		}
 	}
-	slices.Sort(unknown)
-	return append(out, unknown...)
+	return out
+}
+
+// unusedPatterns returns the patterns of a setting that match none of the names.
+func unusedPatterns(setting string, patterns, names []string) (out []Rule) {
+	for _, p := range patterns {
+		if !slices.ContainsFunc(names, func(n string) bool { return glob.Match(p, n) }) {
+			out = append(out, Rule{setting, p})
+		}
+	}
+	return out
+}
+
+// unusedText describes that the rule matches nothing.
+func (r Rule) unusedText() string {
+	return r.Setting + " " + quote(r.Of) + " matches none of its tools and prompts"
 }

@@ -134,19 +134,28 @@ func (b *builder) checkProfiles(c *Catalog) {
 		unknown := func(in Backend) bool {
 			return in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != ""
 		}
-		if len(p.Include)+len(p.Exclude) == 0 || slices.ContainsFunc(p.within(b.in), unknown) {
+		var always []string
+		if p.Finder != nil {
+			always = p.Finder.Always
+		}
+		if len(p.Include)+len(p.Exclude)+len(always) == 0 || slices.ContainsFunc(p.within(b.in), unknown) {
 			continue
 		}
-		var names []string
+		var names, tools []string
 		for _, k := range []Kind{Tools, Prompts} {
 			for e := range c.Entries(k) {
 				if p.Has(e.BackendName) {
 					names = append(names, e.Name)
 				}
+				if k == Tools && p.Admits(e) {
+					tools = append(tools, e.Name)
+				}
 			}
 		}
-		for _, text := range p.rules().unused(names) {
-			b.report.problems = append(b.report.problems, Problem{Profile: p.Name, Text: text, Code: code.NameUnusedRule})
+		for _, rule := range slices.Concat(p.rules().unused(names), unusedPatterns("always", always, tools)) {
+			if !b.opt.mayBeAbsent(rule.Of) {
+				b.report.problems = append(b.report.problems, Problem{Profile: p.Name, Text: rule.unusedText(), Code: code.NameUnusedRule, Rule: rule})
+			}
 		}
 	}
 }
@@ -156,7 +165,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 func (b *builder) checkPatterns(c *Catalog) {
 	for _, p := range b.opt.Patterns {
 		matches := func(e *Entry) bool { return glob.Match(p.Pattern, e.Name) }
-		found := strings.Contains(p.Pattern, ":") || slices.ContainsFunc(ownTools, matches)
+		found := strings.Contains(p.Pattern, ":") || b.opt.mayBeAbsent(p.Pattern) || slices.ContainsFunc(ownTools, matches)
 		for k := range NumKinds {
 			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
 		}

@@ -98,6 +98,35 @@ profile "idle": exclude "*delete*" matches none of its tools and prompts [SB_NAM
 	}
 }
 
+// The patterns of the tools that a short list always has are rules, too. A rule about a backend that is
+// disabled is not one that matches nothing.
+func TestRulesAboutAbsentBackends(t *testing.T) {
+	in := profiled()
+	in[1].Lists[Resources] = List{} // no conflict
+	opt := Options{
+		Profiles: []Profile{{
+			Name: "short", Include: []string{"a__*", "b__*", "off__*"}, Exclude: []string{"a__delete*"},
+			Finder: &Finder{Always: []string{"a__read", "a__delete", "off__x", "none"}},
+		}},
+		Patterns: []PlacedPattern{{Place: "here", Pattern: "off__x"}, {Place: "there", Pattern: "renamed"}},
+	}
+	const always = `profile "short": always "a__delete" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+`
+	const absent = `profile "short": include "off__*" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+` + always + `profile "short": always "off__x" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+profile "short": always "none" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+here: "off__x" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]
+there: "renamed" matches no tool, prompt or resource [SB_NAME_UNUSED_RULE]
+`
+	if diff := cmp.Diff(problems(Build(in, opt)), absent); diff != "" {
+		t.Errorf("without absent backends (-got +want):\n%s", diff)
+	}
+	opt.Absent = []string{"off__*", "renamed", "none"}
+	if diff := cmp.Diff(problems(Build(in, opt)), always); diff != "" {
+		t.Errorf("with absent backends (-got +want):\n%s", diff)
+	}
+}
+
 func TestToolBytesOfAProfile(t *testing.T) {
 	c := Build(profiled(), Options{})
 	p := Profile{Exclude: []string{"*delete*"}}

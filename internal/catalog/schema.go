@@ -12,6 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
+// schemaLimit ends the reason of a tool with a schema that is larger than the limit.
+const schemaLimit = " (limits.schema)"
+
 // checkSchema returns the reason why a tool with this schema cannot be offered, or "".
 // The schema is not validated. It is checked that it neither overloads its readers nor
 // makes them fetch other documents (2026-07-28, basic, "JSON Schema Usage").
@@ -20,7 +23,7 @@ func checkSchema(member string, raw []byte, most int) string {
 	case !isObject(raw):
 		return fmt.Sprintf("its %s is not an object", member)
 	case len(raw) > most:
-		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d (limits.schema)", member, len(raw), most)
+		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d%s", member, len(raw), most, schemaLimit)
 	}
 	switch ref, ok := externalRef(raw); {
 	case !ok:

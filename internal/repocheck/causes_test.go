@@ -181,7 +181,7 @@ change. It appears
 - in the status of a backend (` + "`signalbox status`, `code` in `/status`" + `), beside the reason why it is not live;
 - in the log, as ` + "`code=`" + `;
 - in the ` + "`data`" + ` of an error that the gateway sends, as ` + "`code`" + `, beside ` + "`source`, `outcome` and `backend`" + `;
-- at the end of a note of ` + "`signalbox check`" + `;
+- at the end of a note of ` + "`signalbox check`" + `, and of a problem of ` + "`signalbox check --connect`" + `;
 - in the findings of ` + "`signalbox doctor`" + `, with the cure.
 
 A backend that is not started for a while, because its process ended too often, keeps the code of its last end.
@@ -194,7 +194,7 @@ func causeArea(c string) string {
 	area, _, _ := strings.Cut(strings.TrimPrefix(c, "SB_"), "_")
 	return map[string]string{
 		"START": "A process does not start", "TALK": "A server does not speak MCP", "NET": "A server is not reached",
-		"AUTH": "A server refuses the credentials", "FILE": "The configuration file", "NAME": "Names", "APP": "Apps", "SKILL": "Skills", "ITEM": "Pins", "POLICY": "Policy", "FILTER": "Filters", "CHILD": "Processes", "FILES": "This machine", "PORT": "This machine", "OLD": "This machine",
+		"AUTH": "A server refuses the credentials", "FILE": "The configuration file", "NAME": "Names", "APP": "Apps", "SKILL": "Skills", "ITEM": "Definitions", "POLICY": "Policy", "FILTER": "Filters", "CHILD": "Processes", "COST": "Definitions", "STATE": "This machine", "CLOCK": "This machine", "FILES": "This machine", "PORT": "This machine", "OLD": "This machine",
 	}[area]
 }
 

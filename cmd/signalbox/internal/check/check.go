@@ -1,12 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check examines a configuration file and its servers, and has the command check. A
-// server is examined by starting it by itself. The commands doctor and add print the
-// findings.
+// Package check examines a configuration file and its servers, and has the command check. The
+// servers are started for it, by a gateway that serves no client. The commands doctor and add
+// print the findings.
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 // output, for editors and pipelines. Standard error has only their number.
 func New(e *command.Env) *cobra.Command {
 	var file string
-	var strict bool
+	var strict, connects bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Validate a configuration file",
@@ -33,49 +34,50 @@ Environment variables, secrets and token files that the configuration names are 
 nothing is started. FILE may be given with --config, too. Without either, the file that
 serve would use is checked.
 
+With --connect, each enabled server of a file without problems is started or reached, as
+by doctor. Servers that do not work are problems then, and so are items that clients do not
+get although no rule leaves them out: several servers have their names, or they are not
+approved. Rules that match nothing and names that are too long are notes. It takes 15
+seconds at most, ends all that it has started, and changes nothing.
+
 Notes are about what is valid and seldom meant, such as a placeholder, a relative path
 that exists only beside the file, or npx without a version. docs/codes.md explains their
-codes. With --strict they are problems.`,
+codes. With --strict they are problems.
+
+The exit code is 0 without problems. With --connect it is 3 if all of them may pass without a
+change. Otherwise it is 1.`,
 		Args: command.ArgsBetween(0, 1, "one FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 1 && file != "":
+			if len(args) == 1 && file != "" {
 				return command.Usagef("both FILE and --config; choose one")
-			case len(args) == 1:
-				return check(cmd.Context(), e, e.Path(args[0]), strict)
 			}
 			// A missing file is an error, and not the demo: the caller expects a file.
-			src := source.Find(e, file)
+			src := source.Find(e, cmp.Or(file, strings.Join(args, "")))
 			if !src.HasFile() {
 				return command.Usagef("%s; name the FILE", source.NothingFound(e))
+			}
+			if connects {
+				return connect(cmd.Context(), e, src, strict)
 			}
 			return check(cmd.Context(), e, src.Path, strict)
 		},
 	}
 	source.Flag(cmd, &file)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with an error if there are notes")
+	cmd.Flags().BoolVar(&connects, "connect", false, "start or reach the servers, and check what they list")
 	return cmd
 }
 
 // check prints the problems of a file, or a summary if it has no problems. If strict,
 // notes are problems.
 func check(ctx context.Context, e *command.Env, file string, strict bool) error {
-	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
+	// Not source.Load: this starts nothing, and so cannot start itself in a loop if it
 	// runs inside a gateway.
 	cfg, err := config.Inspect(file, e.LookupEnv)
-	var problems config.Problems
-	switch {
-	case errors.As(err, &problems):
-		if err := e.PrintText(e.Stdout, problems.Error()+"\n"); err != nil {
-			return err
-		}
-		return fmt.Errorf("check %s: %s", file, output.Plural(len(problems), "problem"))
-	case err != nil:
-		return fmt.Errorf("check %s: %w", file, err)
+	if err != nil {
+		return printInvalid(e, file, err)
 	}
-	// As serve does, so that the numbers are those of what would be served.
-	source.LeaveSelf(cfg)
-	cfg.Notes = append(cfg.Notes, Credentials(ctx, e, file, cfg)...)
+	noteMore(ctx, e, file, cfg)
 	if strict && len(cfg.Notes) > 0 {
 		if err := e.PrintText(e.Stdout, cfg.Notes.Error()+"\n"); err != nil {
 			return err
@@ -85,23 +87,42 @@ func check(ctx context.Context, e *command.Env, file string, strict bool) error 
 	return e.PrintText(e.Stdout, checked(file, cfg))
 }
 
+// printInvalid prints the problems of a file that cannot be used, and returns the error of the
+// command.
+func printInvalid(e *command.Env, file string, err error) error {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		return fmt.Errorf("check %s: %w", file, err)
+	}
+	if err := e.PrintText(e.Stdout, problems.Error()+"\n"); err != nil {
+		return err
+	}
+	return fmt.Errorf("check %s: %s", file, output.Plural(len(problems), "problem"))
+}
+
+// noteMore disables the entries that are the gateway itself, as serve does, so that the numbers are
+// those of what would be served, and adds the notes on kept credentials.
+func noteMore(ctx context.Context, e *command.Env, file string, cfg *config.Config) {
+	source.LeaveSelf(cfg)
+	cfg.Notes = append(cfg.Notes, Credentials(ctx, e, file, cfg)...)
+}
+
 // checked returns the summary of a file without problems.
 func checked(file string, cfg *config.Config) string {
-	// Disabled entries are counted separately: a file with only disabled backends is
-	// valid, and serves nothing, which the user may not expect.
-	disabled := 0
-	for i := range cfg.Servers {
-		if cfg.Servers[i].Disabled {
-			disabled++
-		}
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: no problems, %s", file, output.Plural(len(cfg.Servers)-disabled, "backend"))
-	if disabled > 0 {
-		fmt.Fprintf(&b, ", %d more disabled", disabled)
-	}
+	fmt.Fprintf(&b, "%s: no problems, %s", file, backendCount(cfg))
 	for _, note := range cfg.Notes {
 		b.WriteString("\n" + note.String())
 	}
 	return b.String() + "\n"
+}
+
+// backendCount returns the number of backends. Disabled ones are counted separately: a file
+// with only disabled backends is valid, and serves nothing, which the user may not expect.
+func backendCount(cfg *config.Config) string {
+	count := output.Plural(enabled(cfg), "backend")
+	if disabled := len(cfg.Servers) - enabled(cfg); disabled > 0 {
+		count += fmt.Sprintf(", %d more disabled", disabled)
+	}
+	return count
 }

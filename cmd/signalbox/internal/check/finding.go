@@ -43,6 +43,10 @@ type Finding struct {
 	Start *signalbox.ProcessStart `json:"start,omitempty"` // the part of it until the process was ready
 
 	appTools []string // the names by which apps call tools of the server
+	withheld bool     // as in a signalbox.ListProblem
+	perUser  bool     // it failed, because only signed-in users get its lists
+
+	problem config.Problem // with the place in the file, or the zero value
 
 	Path string `json:"-"` // of the place in the file, as that of a config.Problem
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -27,6 +26,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
@@ -37,138 +37,270 @@ const (
 	Timeout    = 15 * time.Second
 	serverWait = 13 * time.Second
 
-	// interval is how often a server's state is read.
+	// interval is how often the state of identity providers is read.
 	interval = 20 * time.Millisecond
 )
 
-// Servers checks servers of a configuration file, each by itself. Those that users sign in at are
-// called with the kept access.
+// Servers checks servers of a configuration file. Those that users sign in at are called with the
+// kept access. An item that another server has, too, is no finding if the file decides between them.
 func Servers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend) []Finding {
-	shellPath := func() string { return e.LoginPath(ctx) }
-	signedIn, state := signedInAt(ctx, e, file, cfg)
-	results := make([][]Finding, len(servers))
-	var all sync.WaitGroup
-	for i := range servers {
-		// Ends with ctx; waited for below.
-		all.Go(func() {
-			srv, folder := servers[i], ""
-			switch {
-			case slices.Contains(signedIn, srv.Name):
-				folder = state
-			case srv.OAuth != nil && !srv.OAuth.IsGateway():
-				srv.OAuth = nil // without a sign-in nothing is sent, and nothing is kept
-			}
-			results[i] = checkServer(ctx, cfg, srv, folder, shellPath)
+	t := tryServers(ctx, e, file, cfg, servers, false)
+	for i, found := range t.servers {
+		t.servers[i] = slices.DeleteFunc(found, func(f Finding) bool {
+			return !f.withheld && (f.Code == code.NameConflict || f.Code == code.SkillShared)
 		})
+		for _, note := range cfg.Notes {
+			// A program that is missing has a note, too.
+			if IsAbout(note, servers[i].Name) && (note.Code == "" || note.Code != found[0].Code) {
+				note.File = filepath.Base(note.File) // the whole path is in the first finding
+				t.servers[i] = append(t.servers[i], OfNote("server", servers[i].Name, note))
+			}
+		}
 	}
-	all.Wait()
-	addSharedAppNames(cfg, results)
-	return slices.Concat(results...)
+	return append(slices.Concat(t.servers...), t.others...)
 }
 
-// onlyServer returns a configuration with one server, without what concerns others or calls.
-func onlyServer(cfg *config.Config, srv config.Backend) config.Config {
-	one := *cfg
-	one.Servers, one.Profiles, one.Audit = []config.Backend{srv}, nil, config.Audit{}
-	one.Auth.Tokens = slices.Clone(cfg.Auth.Tokens)
-	for i := range one.Auth.Tokens {
-		one.Auth.Tokens[i].Profiles = nil
-	}
-	return one
+// trial is what was found by a gateway with servers of a configuration.
+type trial struct {
+	servers [][]Finding // of each server; the first one says whether it works
+	others  []Finding   // about no single server
+	offered signalbox.BackendStatus
 }
 
-// checkServer starts a gateway with one server of the configuration, and ends it.
-func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, state string, shellPath func() string) []Finding {
-	var found []Finding
-	add := func(f Finding) {
-		f.Kind, f.Name = "server", srv.Name
-		found = append(found, f)
-	}
-	one := onlyServer(cfg, srv)
-	gw, err := signalbox.New(one, signalbox.Options{Grace: target.PromptGrace, StateFolder: state, Logger: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // it lives until Close
+// tryServers starts a gateway with servers of the configuration, and ends it. If readPages, the HTML of
+// apps and the tools for clients that render them are compared with the lock file, too.
+func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend, readPages bool) *trial {
+	t := &trial{servers: make([][]Finding, len(servers))}
+	opt := signalbox.Options{Grace: target.PromptGrace, Starts: len(servers), Logger: slog.New(slog.DiscardHandler)}
+	part := partOf(cfg, servers)
+	leaveSignIns(ctx, e, file, cfg, part, &opt)
+	gw, err := signalbox.New(*part, opt) //nolint:contextcheck // it lives until Close
 	if err != nil {
-		add(Finding{Result: Fail, Text: err.Error()})
-		return found
+		for i := range servers {
+			t.servers[i] = []Finding{{Kind: "server", Name: servers[i].Name, Result: Fail, Text: err.Error()}}
+		}
+		if len(servers) == 0 {
+			t.others = []Finding{{Kind: "config", Name: "config", Result: Fail, Text: err.Error()}}
+		}
+		return t
 	}
+	t.examine(ctx, e, gw, cfg, servers, readPages)
+	if err := gw.Close(); err != nil { //nolint:contextcheck // it ends even if ctx has ended
+		t.others = append(t.others, Finding{Kind: "processes", Name: "processes", Result: Fail, Text: fmt.Sprintf("a server could not be ended: %v", err)})
+	}
+	return t
+}
+
+// partOf returns a configuration in which all servers but some are disabled, and that records no calls.
+func partOf(cfg *config.Config, servers []config.Backend) *config.Config {
+	part := *cfg
+	part.Audit = config.Audit{}
+	part.Servers = slices.Clone(cfg.Servers)
+	for i := range part.Servers {
+		srv := &part.Servers[i]
+		if !slices.ContainsFunc(servers, func(s config.Backend) bool { return s.Name == srv.Name }) {
+			srv.Disabled = true
+		}
+		if srv.Command != "" {
+			srv.Idle = -1 // it runs until all others have answered
+		}
+	}
+	return &part
+}
+
+// leaveSignIns removes the sign-ins of users from servers without kept access: nothing is sent for them
+// then, and nothing is kept.
+func leaveSignIns(ctx context.Context, e *command.Env, file string, cfg, part *config.Config, opt *signalbox.Options) {
+	signedIn, state := signedInAt(ctx, e, file, cfg)
+	for i := range part.Servers {
+		srv := &part.Servers[i]
+		switch {
+		case slices.Contains(signedIn, srv.Name):
+			opt.StateFolder = state
+		case srv.OAuth != nil && !srv.OAuth.IsGateway():
+			srv.OAuth = nil
+		}
+	}
+}
+
+// examine waits for the servers of a gateway, and records what is found.
+func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gateway, cfg *config.Config, servers []config.Backend, readPages bool) {
+	wait, cancel := context.WithTimeout(ctx, serverWait)
+	defer cancel()
 	started := time.Now()
-	b := awaitServer(ctx, gw)
-	if b.State == "live" {
-		live := liveFinding(ctx, gw, &b, time.Since(started))
-		live.addStart(&srv, b.LastStart)
-		add(live)
-		if b.OtherOutput != "" {
-			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
+	_ = gw.AwaitLists(wait) // the state of a server shows whether it has answered
+	isWhole := len(servers) == enabled(cfg)
+	if isWhole {
+		awaitIssuers(wait, gw)
+	}
+	definitions := gw.Definitions()
+	if readPages && cfg.Lock() != nil {
+		gw.ReadAppTools(wait, definitions)
+		gw.ReadPages(wait, definitions)
+		gw.AwaitAppLists(wait)
+	}
+	status, problems := gw.Status(), gw.ListProblems()
+	shellPath := func() string { return e.LoginPath(ctx) }
+	for i := range servers {
+		srv := &servers[i]
+		at := slices.IndexFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == srv.Name })
+		b := &status.Backends[at]
+		found := describe(cfg, srv, b, started, shellPath)
+		found = append(found, problemsOf(srv.Name, problems)...)
+		t.servers[i] = append(found, heldOf(cfg, srv.Name, definitions)...)
+		t.offered.Tools += b.Offered.Tools
+		t.offered.Resources += b.Offered.Resources
+		t.offered.Templates += b.Offered.Templates
+		t.offered.Prompts += b.Offered.Prompts
+		t.offered.Skills += b.Offered.Skills
+		t.offered.ToolBytes += b.ToolBytes
+	}
+	addSharedAppNames(cfg, t.servers)
+	if isWhole {
+		t.addOthers(cfg, gw, &status, problems)
+	}
+}
+
+// enabled returns the number of servers that are not disabled.
+func enabled(cfg *config.Config) (n int) {
+	for i := range cfg.Servers {
+		if !cfg.Servers[i].Disabled {
+			n++
 		}
-		status := gw.Status()
-		if advice := status.Backends[0].Advice; advice != "" {
-			add(Finding{Result: OK, Text: advice})
+	}
+	return n
+}
+
+// awaitIssuers waits until the keys of each identity provider were fetched, or could not be.
+func awaitIssuers(ctx context.Context, gw *signalbox.Gateway) {
+	untried := func(s signalbox.IssuerStatus) bool { return !s.Pinned && s.Tried.IsZero() }
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for slices.ContainsFunc(gw.Status().Issuers, untried) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
-		found[0].appTools = status.Backends[0].AppTools
-		for _, p := range status.Problems {
-			text, c := SplitCode(strings.TrimPrefix(p, "backend "+strconv.Quote(srv.Name)+": "))
-			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})
-		}
-	} else {
-		f := downFinding(&b, &srv, shellPath)
+	}
+}
+
+// describe returns the findings on a server by its state.
+func describe(cfg *config.Config, srv *config.Backend, b *signalbox.BackendStatus, started time.Time, shellPath func() string) []Finding {
+	of := func(f Finding) Finding {
+		f.Kind, f.Name = "server", srv.Name
+		return f
+	}
+	if b.State != "live" {
+		f := downFinding(b, srv, shellPath)
 		switch {
 		case f.Code == code.AuthSignIn:
 			f.Fix = signInFix(cfg, srv.Name)
-		case f.Code == code.AuthWrong && srv.OAuth == nil && srv.HeadersHelper == nil && !access.HasAuthorization(&srv):
+			f.perUser = srv.OAuth != nil && !srv.OAuth.IsGateway() && !cfg.Auth.IsZero()
+		case f.Code == code.AuthWrong && hasNoCredential(cfg, srv.Name):
 			f.Fix = "write an Authorization header in its headers; or, if users sign in to it, " + signInFix(cfg, srv.Name)
 		}
-		add(f)
+		return []Finding{of(f)}
 	}
-	if err := gw.Close(); err != nil { //nolint:contextcheck // it ends even if ctx has ended
-		add(Finding{Result: Fail, Text: fmt.Sprintf("it could not be ended: %v", err)})
+	live := liveFinding(b, b.Since.Sub(started))
+	live.addStart(srv, b.LastStart)
+	live.appTools = b.AppTools
+	found := []Finding{of(live)}
+	if b.OtherOutput != "" {
+		found = append(found, of(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure}))
 	}
-	for _, note := range cfg.Notes {
-		// A program that is missing has a note, too.
-		if IsAbout(note, srv.Name) && (note.Code == "" || note.Code != found[0].Code) {
-			note.File = filepath.Base(note.File) // the whole path is in the first finding
-			add(OfNote("server", srv.Name, note))
+	if b.Advice != "" {
+		found = append(found, of(Finding{Result: OK, Text: b.Advice}))
+	}
+	return found
+}
+
+// problemsOf returns the findings on what a server lists. Names that apps of several servers share
+// are left to addSharedAppNames.
+func problemsOf(server string, problems []signalbox.ListProblem) (found []Finding) {
+	for _, p := range problems {
+		if IsAbout(p.Problem, server) && p.Code != code.AppName {
+			found = append(found, Finding{
+				Kind: "server", Name: server, Result: Warn, Code: p.Code, Fix: CodeEntry(p.Code).Cure, Path: p.Path,
+				Text:     strings.TrimPrefix(p.Message, "backend "+strconv.Quote(server)+": "),
+				withheld: p.Withheld, problem: p.Problem,
+			})
 		}
 	}
 	return found
 }
 
-// awaitServer waits until the lists of the only server are known or have failed, and returns
-// its last state.
-func awaitServer(ctx context.Context, gw *signalbox.Gateway) signalbox.BackendStatus {
-	ctx, cancel := context.WithTimeout(ctx, serverWait)
-	defer cancel()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		b := gw.Status().Backends[0]
-		if b.State != "starting" {
-			return b
+// heldOf returns the findings on the instructions and the pages of apps of a server that are not the approved
+// ones. The other definitions are in its lists.
+func heldOf(cfg *config.Config, server string, all *signalbox.Definitions) (found []Finding) {
+	for i := range all.Items {
+		d := &all.Items[i]
+		what := map[string]string{"instructions": "instructions", "page": "page " + strconv.Quote(d.Name)}[d.Kind]
+		if d.Server != server || what == "" {
+			continue
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return b
+		f := Finding{Kind: "server", Name: server, Result: Warn, Code: code.ItemHeld, withheld: d.Held}
+		switch {
+		case d.Held && d.Sign != "" && d.Kind != "page": // a page may have any characters
+			f.Code, f.Text = code.ItemHiddenText, fmt.Sprintf("left out: a character that people do not see (%s)", d.Sign)
+		case d.Held:
+			f.Text = "left out: not what was approved"
+		case d.State == string(pins.Frozen):
+			f.Code, f.Text = code.ItemFrozen, "changed since it was approved, and the approved text is offered"
+		case d.State == string(pins.Changed):
+			f.Text = "offered, and changed since it was approved"
+		default:
+			continue
+		}
+		f.Text = fmt.Sprintf("%s: %s: look at it with signalbox approve %s", what, f.Text, server)
+		f.Fix = CodeEntry(f.Code).Cure
+		f.problem = cfg.Problem("mcpServers."+server, fmt.Sprintf("backend %q: %s", server, f.Text), "")
+		f.problem.Code = f.Code
+		found = append(found, f)
+	}
+	return found
+}
+
+// addOthers adds the findings on profiles, the policy, filters and identity providers.
+func (t *trial) addOthers(cfg *config.Config, gw *signalbox.Gateway, status *signalbox.Status, problems []signalbox.ListProblem) {
+	add := func(p config.Problem, withheld bool) {
+		short := p
+		short.File = filepath.Base(p.File)
+		f := OfNote("config", "config", short)
+		f.problem, f.withheld = p, withheld
+		t.others = append(t.others, f)
+	}
+	for _, p := range problems {
+		isNoted := slices.ContainsFunc(cfg.Notes, func(note config.Problem) bool { return note.Path == p.Path })
+		if !strings.HasPrefix(p.Path, "mcpServers.") && !isNoted {
+			add(p.Problem, p.Withheld)
+		}
+	}
+	if _, dryRun := gw.HasPolicy(); dryRun {
+		add(cfg.Problem("policy.dryRun", "the policy refuses and hides nothing, because dryRun is set", ""), false)
+	}
+	for i := range status.Issuers {
+		if text := status.Issuers[i].Problem(); text != "" {
+			add(cfg.Problem(fmt.Sprintf("auth.issuers[%d]", i), text, ""), false)
 		}
 	}
 }
 
 // liveFinding describes what a server lists, and the size of its tools.
-func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.BackendStatus, ready time.Duration) Finding {
-	f := Finding{Result: OK, Version: string(b.Version), Tools: b.Tools, Seconds: ready.Seconds()}
-	tools, err := target.ToolList().Fetch(ctx, gw)
-	if err != nil {
-		f.Result, f.Text = Fail, fmt.Sprintf("list the tools: %v", err)
-		return f
-	}
-	for _, tool := range tools {
-		f.Bytes += len(tool)
-	}
-	counts := control.ItemCounts(b)
-	if b.Tools > 0 {
-		count := output.Plural(b.Tools, "tool")
-		counts = fmt.Sprintf("%s (≈%s tokens)%s", count, cost.SizeOf(f.Bytes), strings.TrimPrefix(counts, count))
-	}
-	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
+func liveFinding(b *signalbox.BackendStatus, ready time.Duration) Finding {
+	f := Finding{Result: OK, Version: string(b.Version), Tools: b.Tools, Bytes: b.ToolBytes, Seconds: ready.Seconds()}
+	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", itemCounts(b), b.Version, ready.Seconds())
 	return f
+}
+
+// itemCounts describes the lists of a server, and the size of its tools.
+func itemCounts(b *signalbox.BackendStatus) string {
+	counts := control.ItemCounts(b)
+	if b.Tools == 0 {
+		return counts
+	}
+	count := output.Plural(b.Tools, "tool")
+	return fmt.Sprintf("%s (≈%s tokens)%s", count, cost.SizeOf(b.ToolBytes), strings.TrimPrefix(counts, count))
 }
 
 // addStart adds where the time of the start went.
@@ -179,6 +311,12 @@ func (f *Finding) addStart(srv *config.Backend, parts *signalbox.ProcessStart) {
 	}
 	p, _ := runner.Find(srv.Command, srv.Args)
 	f.Text += fmt.Sprintf(" (%s %.1f s, %s %.1f s)", p.Runner, parts.Install/1000, p.Kind.Program(), parts.Program/1000)
+}
+
+// hasNoCredential reports whether a server has nothing to identify the gateway or its users with.
+func hasNoCredential(cfg *config.Config, name string) bool {
+	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
+	return at >= 0 && cfg.Servers[at].OAuth == nil && cfg.Servers[at].HeadersHelper == nil && !access.HasAuthorization(&cfg.Servers[at])
 }
 
 // signInFix returns how to sign in at a server. With auth there is no access that this command may
@@ -209,7 +347,7 @@ func signInFix(cfg *config.Config, name string) string {
 
 // downFinding describes why a server does not work, and what to do about it.
 func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func() string) Finding {
-	f := Finding{Result: Fail, Code: b.Code, Text: b.Reason}
+	f := Finding{Result: Fail, Code: b.Code, Text: logHasMore.ReplaceAllString(b.Reason, " (and $1 more)")}
 	if b.State == "starting" {
 		f.Code = code.TalkSilent
 		f.Text = fmt.Sprintf("it did not answer within %v", serverWait)
@@ -228,6 +366,10 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 		f.Fix = "If it installs something, try again. Otherwise start it by hand and watch it."
 	case f.Code == code.TalkExited:
 		f.Fix = "Start it by hand with the same arguments and variables."
+	case f.Code == code.StartInstall:
+		if folder := npxFolder(b.Reason); folder != "" {
+			f.Fix = fmt.Sprintf("remove the folder %q, and try again", folder)
+		}
 	case f.Code == code.StartOneString && len(words) > 1:
 		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
 		if err == nil {

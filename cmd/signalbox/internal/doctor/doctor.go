@@ -38,7 +38,7 @@ func New(e *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "Find what is wrong with the servers of a configuration",
-		Long: `Check the configuration file, start each server by itself, and print what works, what
+		Long: `Check the configuration file, start each of its servers, and print what works, what
 does not, and what to do about it. Then check the port, the running gateway of the file,
 and the clients. With NAME, only that server is checked.
 
@@ -144,6 +144,9 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 				rest = append(rest, check.OfNote("config", "config", note))
 			}
 			if f, ok := connect.CheckClients(e, src); ok {
+				rest = append(rest, f)
+			}
+			if f, ok := checkState(e, src.Path); ok {
 				rest = append(rest, f)
 			}
 			if f, ok := checkLeft(src.Path); ok {
