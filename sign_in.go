@@ -200,7 +200,7 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Vault, cfg.Anonymous, cfg.Logger, cfg.Event = kept, c.isSingle, c.g.log, c.g.noteGrant
+	cfg.Vault, cfg.Anonymous, cfg.Logger, cfg.Event, cfg.Tried = kept, c.isSingle, c.g.log, c.g.noteGrant, c.g.countRefreshes(c.srv.Name)
 	if c.oauth.ClientMetadata != config.MetadataNone {
 		cfg.MetadataURL = signin.ClientID(c.g.view.Load().cfg.PublicURL)
 	}

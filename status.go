@@ -203,6 +203,11 @@ func (g *Gateway) Status() Status {
 	if v.policy != nil && v.policy.dryRun {
 		s.Problems = append(s.Problems, "policy.dryRun is set: the policy refuses and hides nothing")
 	}
+	for i, b := range v.backends {
+		if p := b.signInProblem(v.cfg, &s.Backends[i]); p != "" {
+			s.Problems = append(s.Problems, p)
+		}
+	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
 	s.Problems = append(s.Problems, v.processProblems(processes)...)
 	for _, p := range slices.Concat(v.catalog.Problems(), g.allAppProblems(v)) {

@@ -33,7 +33,7 @@ func (c *Config) check(r *reader) {
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
 		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
-		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
+		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkPageUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
 	}

@@ -193,9 +193,12 @@ func describe(cfg *config.Config, srv *config.Backend, b *signalbox.BackendStatu
 	}
 	if b.State != "live" {
 		f := downFinding(b, srv, shellPath)
-		if f.Code == code.AuthSignIn {
+		switch {
+		case f.Code == code.AuthSignIn:
 			f.Fix = signInFix(cfg, srv.Name)
 			f.perUser = srv.OAuth != nil && !srv.OAuth.IsGateway() && !cfg.Auth.IsZero()
+		case f.Code == code.AuthWrong && hasNoCredential(cfg, srv.Name):
+			f.Fix = "write an Authorization header in its headers; or, if users sign in to it, " + signInFix(cfg, srv.Name)
 		}
 		return []Finding{of(f)}
 	}
@@ -312,6 +315,12 @@ func (f *Finding) addStart(srv *config.Backend, parts *signalbox.ProcessStart) {
 	}
 	p, _ := runner.Find(srv.Command, srv.Args)
 	f.Text += fmt.Sprintf(" (%s %.1f s, %s %.1f s)", p.Runner, parts.Install/1000, p.Kind.Program(), parts.Program/1000)
+}
+
+// hasNoCredential reports whether a server has nothing to identify the gateway or its users with.
+func hasNoCredential(cfg *config.Config, name string) bool {
+	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
+	return at >= 0 && cfg.Servers[at].OAuth == nil && cfg.Servers[at].HeadersHelper == nil && !access.HasAuthorization(&cfg.Servers[at])
 }
 
 // signInFix returns how to sign in at a server. With auth there is no access that this command may

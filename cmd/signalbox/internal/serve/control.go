@@ -73,6 +73,10 @@ func (s *service) openControl(ctx context.Context) {
 		writeAnswer(w, all)
 	})
 	s.serveServerChanges(routes)
+	routes.HandleFunc("POST "+control.AccessPath, func(w http.ResponseWriter, r *http.Request) {
+		s.gateway.RereadAccess(r.Context())
+		w.WriteHeader(http.StatusNoContent)
+	})
 	routes.HandleFunc("GET "+control.ClientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	serveCalls(routes, s.gateway)
 	routes.HandleFunc("GET "+control.WhyPath, s.serveWhy)
