@@ -132,12 +132,11 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 
 // needsFeatureFetch reports whether the lists of a backend must be fetched for a
 // set of features. If a backend offers the usual lists to clients with fewer capabilities, it
-// offers them to these. A backend with a session shared by all clients offers the same
-// to all.
+// offers them to these.
 func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	v := g.view.Load()
 	p := v.featuresAt(b, l.features)
-	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
+	if state := b.Offer().State; v.hasOneSession(b) || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
 		return false
 	}
 	all := &g.perClient
@@ -412,10 +411,19 @@ func (l *clientLists) close() {
 // view returns the client's view, built on v. If the base lists have changed since a
 // fetch, it starts another fetch.
 func (l *clientLists) view(v *view) *view {
+	seen, isNew := l.buildOn(v)
+	if isNew && l.features.Has(backend.RendersApps) {
+		l.g.logAppProblems(v, seen)
+	}
+	return seen
+}
+
+// buildOn returns the view, and reports whether it was built now.
+func (l *clientLists) buildOn(v *view) (seen *view, isNew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v == l.builtOn && l.built != nil {
-		return l.built
+		return l.built, false
 	}
 	l.dropRemovedLocked(v)
 	offers, differs := slices.Clone(v.offered), false
@@ -445,7 +453,7 @@ func (l *clientLists) view(v *view) *view {
 		l.g.derive(&next, v)
 		l.built = &next
 	}
-	return l.built
+	return l.built, true
 }
 
 // dropRemovedLocked drops the lists of backends that a reload has removed.

@@ -114,6 +114,10 @@ type ExplainedRoute struct {
 	Backend  string `json:"backend"`
 	Template string `json:"template,omitempty"` // that matches, or "" without one
 	ByName   bool   `json:"byName,omitempty"`   // the URI has the scheme ui or skill, and leads to the backend; otherwise it is the only one with resources
+
+	// Policy is the decision of the policy: about all callers, or with [Gateway.ExplainAs] about one;
+	// or "".
+	Policy string `json:"policy,omitempty"`
 }
 
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
@@ -147,7 +151,7 @@ type explainer struct {
 
 	profile *catalog.Profile // nil for everything
 
-	isOfUsers bool // it is about the lists of some users
+	isOfSome bool // it is about lists that only some clients have
 }
 
 func (x *explainer) explain() *Explanation {
@@ -174,12 +178,16 @@ func (x *explainer) explain() *Explanation {
 		e.Items = append(e.Items, item)
 	}
 	x.ofUsers(e, allow)
+	x.ofAppTools(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
 	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		if from, ok := x.seen.catalog.Route(x.name); ok {
 			e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Name, ByName: from.Name == "" && entry.Name != entry.Own}
 		}
 		e.Offered = true
+		if r := e.Route; r != nil && r.Template == "" && !r.ByName && x.v.policy != nil && !x.v.policy.dryRun {
+			r.Policy, e.Offered = "a resource that is in no list and has no template is not read", false
+		}
 	}
 	if own, ok := x.seen.catalog.Tool(x.name); ok && own.IsOwn() {
 		e.OfGateway, e.Offered = true, true
@@ -293,6 +301,7 @@ func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	it.step(config.Place{}, "%s", listed)
 	switch d.Verdict {
 	case catalog.BeyondLimit:
+		it.Code = d.Code()
 		it.step(x.places.Setting("", "limits", "toolsPerBackend"), "at place %d, beyond limits.toolsPerBackend", d.Place+1)
 		it.Fix = "raise limits.toolsPerBackend, or exclude what is not needed"
 	case catalog.Repeated:
@@ -326,20 +335,35 @@ func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
 	}
 	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
 	found := x.g.changedDefinitions.of(key)
-	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
-		approved, hasText := x.v.pins.text(digest)
-		found = nil
-		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
-			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key && hasText {
-				found = pins.Diff(approved, item)
-				break
-			}
-		}
+	if key.Face = faceOf(d.Kind, x.v.rendered); key.Face == pins.UI && x.isOfSome {
+		found = nil // those are of the other list
+	}
+	if digest, ok := x.v.cfg.Lock().Compared(key); ok {
+		found = x.changesFrom(digest, key, d)
 	}
 	for _, c := range found {
 		all = append(all, ExplainedChange(c))
 	}
 	return all
+}
+
+// changesFrom returns how an item differs from the approved definition with a digest.
+func (x *explainer) changesFrom(digest pins.Digest, key pins.Key, d *catalog.Decision) []pins.Difference {
+	approved, ok := x.v.pins.text(digest)
+	if !ok {
+		return nil
+	}
+	for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
+		of, ok := x.v.pinKey(d.BackendName, d.Kind, item)
+		switch {
+		case !ok || of != key:
+		case x.v.cfg.Lock().Approves(key, x.v.pins.digests.Of(item)):
+			return nil
+		default:
+			return pins.Diff(approved, item)
+		}
+	}
+	return nil
 }
 
 // step adds a step with the position of its setting.
@@ -355,7 +379,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	}
 	if d.Verdict == catalog.Invalid {
 		it.step(config.Place{}, "%s", d.Problem)
-		if strings.Contains(d.Problem, "(limits.schema)") {
+		if it.Code = d.Code(); it.Code != "" {
 			it.Fix = "raise limits.schema"
 		}
 		return
@@ -385,7 +409,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.filters(it, d)
 		x.results(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
-			it.step(x.places.Setting("", "policy"), "for callers that the policy allows")
+			it.step(x.places.Setting("", "policy"), forAllowed)
 		}
 	}
 }
@@ -512,7 +536,7 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 // withheldFrom returns the capabilities that clients lack for which the backend does not list
 // the item. Only capabilities with which clients have come are known.
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
-	if x.isOfUsers { // which were requested for clients with each capability
+	if x.isOfSome { // which were requested for clients with each capability
 		return nil
 	}
 	all := &x.g.perClient

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,47 +73,59 @@ func randomView(r *rand.Rand) *view {
 // For random configurations and lists, a name is explained as offered if and only if clients
 // find it, and then as the items that they find.
 func TestExplainAgreesWithLookups(t *testing.T) {
-	names := []string{"x", "y", "q", "a__x", "b__x", "a__y", "b__y__x", "p.x", "p.a__x", "a", "u:x", "u:y", "u:{x}", "u:other", "nothing", "b__a__x"}
-	seeds := uint64(1000)
+	t.Parallel()
+	seeds, parts := uint64(10_000), uint64(8)
 	if testing.Short() {
-		seeds = 200
+		seeds, parts = 200, 1
 	}
-	for seed := range seeds {
-		r := rand.New(rand.NewPCG(seed, 6))
-		v := randomView(r)
-		g := new(Gateway)
-		g.derive(v, nil)
-		g.view.Store(v)
-		profile := []string{"", "p"}[r.IntN(2)]
-		seen := v.at(profile)
-		for _, name := range names {
-			x := g.Explain(name, profile)
-			var explained, found []string
-			for _, it := range x.Items {
-				if it.Offered && it.Name == name {
-					explained = append(explained, it.Kind+" "+it.Own+" of "+it.Backend.Name)
+	for part := range parts {
+		t.Run(strconv.FormatUint(part, 10), func(t *testing.T) {
+			t.Parallel()
+			for seed := part; seed < seeds; seed += parts {
+				explainAgrees(t, seed)
+			}
+		})
+	}
+}
+
+// explainAgrees compares explanations with lookups in one configuration.
+func explainAgrees(t *testing.T, seed uint64) {
+	t.Helper()
+	names := []string{"x", "y", "q", "a__x", "b__x", "a__y", "b__y__x", "p.x", "p.a__x", "a", "u:x", "u:y", "u:{x}", "u:other", "nothing", "b__a__x"}
+	r := rand.New(rand.NewPCG(seed, 6))
+	v := randomView(r)
+	g := new(Gateway)
+	g.derive(v, nil)
+	g.view.Store(v)
+	profile := []string{"", "p"}[r.IntN(2)]
+	seen := v.at(profile)
+	for _, name := range names {
+		x := g.Explain(name, profile)
+		var explained, found []string
+		for _, it := range x.Items {
+			if it.Offered && it.Name == name {
+				explained = append(explained, it.Kind+" "+it.Own+" of "+it.Backend.Name)
+			}
+		}
+		for k := range catalog.NumKinds {
+			for e := range seen.catalog.Entries(k) {
+				if e.Name == name {
+					found = append(found, k.String()+" "+e.Own+" of "+e.BackendName)
 				}
 			}
-			for k := range catalog.NumKinds {
-				for e := range seen.catalog.Entries(k) {
-					if e.Name == name {
-						found = append(found, k.String()+" "+e.Own+" of "+e.BackendName)
-					}
-				}
-			}
-			// A URI may be served although it is in no list.
-			e, routed := seen.catalog.Resource(name)
-			if routed && found == nil && strings.HasPrefix(name, "u:") {
-				found = append(found, "resource "+name+" of "+e.BackendName)
-			}
-			if x.Route != nil {
-				explained = append(explained, "resource "+name+" of "+x.Route.Backend)
-			}
-			slices.Sort(explained)
-			slices.Sort(found)
-			if diff := cmp.Diff(explained, found); diff != "" || x.Offered != (len(found) > 0) {
-				t.Fatalf("seed %d: %s at %q is offered %v (-explained +found):\n%s", seed, name, profile, x.Offered, diff)
-			}
+		}
+		// A URI may be served although it is in no list.
+		e, routed := seen.catalog.Resource(name)
+		if routed && found == nil && strings.HasPrefix(name, "u:") {
+			found = append(found, "resource "+name+" of "+e.BackendName)
+		}
+		if x.Route != nil {
+			explained = append(explained, "resource "+name+" of "+x.Route.Backend)
+		}
+		slices.Sort(explained)
+		slices.Sort(found)
+		if diff := cmp.Diff(explained, found); diff != "" || x.Offered != (len(found) > 0) {
+			t.Fatalf("seed %d: %s at %q is offered %v (-explained +found):\n%s", seed, name, profile, x.Offered, diff)
 		}
 	}
 }

@@ -152,7 +152,7 @@ mcpServers:
 			`fix: set a short prefix, or rename it`)
 		e.wantExplained("none", `tool none of bad live, offered false: listed > it has no inputSchema.`)
 		e.wantExplained("large",
-			`tool large of bad live, offered false: listed > its inputSchema has 2034 bytes, more than the limit of 1024 (limits.schema).`,
+			`tool large of bad live, offered false: listed > its inputSchema has 2034 bytes, more than the limit of 1024 (limits.schema).  SB_ITEM_TOO_LARGE`,
 			`fix: raise limits.schema`)
 		e.wantExplained("greet", `prompt greet of notes live, offered false: listed as a prompt > no pattern of include matches "greet" (FILE:9:48).`)
 		e.wantExplained("note:1", `resource note:1 of notes live, offered true: listed as a resource.`)

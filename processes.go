@@ -8,12 +8,17 @@ import (
 	"runtime"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
 )
 
 // manyCopies is the number of processes of one server from which on they are a problem.
 const manyCopies = 4
+
+// manyEnds is the number of processes of one server that have ended by themselves within an hour
+// from which on they are a problem.
+const manyEnds = 5
 
 // processes returns the figures of the processes of each backend.
 func (v *view) processes() []client.ProcessStats {
@@ -43,6 +48,11 @@ func (v *view) processProblems(processes []client.ProcessStats) (problems []stri
 		if n := processes[i].Open; n >= manyCopies && !b.srv.Share {
 			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
 				b.Name(), n, code.ChildCopies))
+		}
+		// The reason why a backend is down has how its process ended.
+		if n := processes[i].Ended; n >= manyEnds && v.offered[i].State != backend.Down {
+			problems = append(problems, fmt.Sprintf("backend %q: its process has ended %d times by itself within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
+				b.Name(), n, b.Name(), code.ChildRestarts))
 		}
 	}
 	return problems

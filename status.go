@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -204,7 +205,7 @@ func (g *Gateway) Status() Status {
 	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
 	s.Problems = append(s.Problems, v.processProblems(processes)...)
-	for _, p := range v.catalog.Problems() {
+	for _, p := range slices.Concat(v.catalog.Problems(), g.allAppProblems(v)) {
 		s.Problems = append(s.Problems, p.String())
 	}
 	s.Problems = append(s.Problems, v.pins.heldPages()...)

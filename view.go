@@ -222,6 +222,10 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		}
 		backends = append(backends, in)
 	}
+	judge := v.pins.judgeItem
+	if v.rendered {
+		judge = v.pins.judgeAppItem
+	}
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
 		Instructions: v.cfg.Instructions,
@@ -232,7 +236,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     itemPatterns(v.cfg),
 		Absent:       absentNames(v.cfg),
-		Pin:          v.pins.judgeItem,
+		Pin:          judge,
 		ReadsResults: v.cfg.CutsResults(),
 	}
 }

@@ -15,6 +15,7 @@ import (
 type ProcessStats struct {
 	Open    int   // that run
 	Started int   // that were started within the last hour
+	Ended   int   // that ended within the last hour, and that the Client did not end
 	Memory  int64 // their resident memory in bytes; -1 if it cannot be measured on this system
 
 	// Last is where the time of the latest start went. It is zero before the first process
@@ -57,7 +58,7 @@ func MeasureProcesses(clients []*Client) []ProcessStats {
 		}
 		f := c.pipes.launcher.Figures()
 		s := &stats[i]
-		s.Open, s.Started, s.Last = len(f.Groups), f.Started, c.startTimes()
+		s.Open, s.Started, s.Ended, s.Last = len(f.Groups), f.Started, f.Ended, c.startTimes()
 		if !process.MeasuresMemory {
 			s.Memory = -1
 			continue

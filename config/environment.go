@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
@@ -112,12 +113,22 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 func (r *reader) noteProgram(s *Backend) {
 	p := place{}.key(serversKey).key(s.Name).key("command")
 	err := findProgram(s.Command, s.Cwd)
+	first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " ")
+	isLine := err != nil && spaced && rest != "" && findProgram(first, s.Cwd) == nil
+	// The form of the command was noted without a look at the programs.
+	noted := slices.IndexFunc(r.notes, func(n Problem) bool { return n.Path == p.path && n.Code == code.StartOneString })
+	if noted >= 0 && (err == nil || isLine) {
+		r.notes = slices.Delete(r.notes, noted, noted+1)
+	}
 	if err == nil || errors.Is(err, exec.ErrDot) {
 		return
 	}
-	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
+	if isLine {
 		r.note(p.as(code.StartOneString), fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
 			"%q is one string with spaces in it, and no program has that name", p.name)
+		return
+	}
+	if noted >= 0 {
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {

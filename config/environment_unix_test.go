@@ -22,7 +22,7 @@ func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	must(t, err, os.Chmod(dir, 0o700))
 	bin, work := filepath.Join(dir, "bin"), filepath.Join(dir, "work")
 	must(t, os.Mkdir(bin, 0o700), os.Mkdir(work, 0o700))
-	for _, program := range []string{filepath.Join(bin, "known"), filepath.Join(work, "here")} {
+	for _, program := range []string{filepath.Join(bin, "known"), filepath.Join(bin, "well known"), filepath.Join(work, "here")} {
 		must(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
 	}
 	t.Setenv("PATH", bin)
@@ -113,9 +113,16 @@ func TestInspectFindsMissingPrograms(t *testing.T) {
 		{`"./nosuchprogram"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
 		{`"/nosuch/program"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
 		{`"known -y @example/server"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args") [SB_START_ONE_STRING]`},
+		{`"nosuchprogram x"`, `"command" has a space in it, but must be the name of one program (write what follows the program in "args") [SB_START_ONE_STRING]`},
+		{`"known x"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args") [SB_START_ONE_STRING]`},
+		{`"well known"`, ""},
 		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
 	} {
-		got := strings.Join(inspected(t, `{"mcpServers": {"a": {"command": `+tt.command+`}}}`, 0o600), "\n")
+		notes := inspected(t, `{"mcpServers": {"a": {"command": `+tt.command+`}}}`, 0o600)
+		got := strings.Join(notes, "\n")
+		if len(notes) > 1 {
+			t.Errorf("%s: %d notes for one cause:\n%s", tt.command, len(notes), got)
+		}
 		if want := strings.TrimPrefix("DIR/etc/signalbox.json:1:35: "+tt.want, "DIR/etc/signalbox.json:1:35: "); tt.want == "" && got != "" || !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %q, want %q", tt.command, got, tt.want)
 		}

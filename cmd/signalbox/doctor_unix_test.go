@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,6 +55,9 @@ func TestDoctorFindsBrokenServers(t *testing.T) {
 				if f.Kind == "server" && f.Result == check.Fail {
 					if failed++; serverOf(f.Code) != f.Name || f.Fix == "" {
 						t.Errorf("got %+v", f)
+					}
+					if strings.Contains(f.Text, "the log has") || f.Code == code.StartPackage && !strings.HasSuffix(f.Text, " (and 1 more)") {
+						t.Errorf("there is no log: %s", f.Text)
 					}
 				}
 				if f.Name == "good" && f.Result != check.OK {

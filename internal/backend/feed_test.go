@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -128,6 +129,9 @@ func TestListsAreBounded(t *testing.T) {
 				l := b.Offer().Lists[catalog.Tools]
 				if len(l.Items) != tt.want || !strings.Contains(l.Problem, tt.problem) {
 					t.Errorf("got %d items, problem %q; want %d items, %q", len(l.Items), l.Problem, tt.want, tt.problem)
+				}
+				if isCut := tt.problem != ""; isCut != (l.Code == code.ItemTooLarge) {
+					t.Errorf("the code is %q", l.Code)
 				}
 			})
 		})

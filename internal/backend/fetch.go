@@ -183,6 +183,7 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		params = jsonscan.AppendString([]byte(`{"cursor":`), next)
 		params = append(params, '}')
 	}
+	l.Code = code.ItemTooLarge
 	l.Problem = fmt.Sprintf("%s: only the first %d pages are kept (limits.pages)", k.Method(), maxPages)
 	return l, nil
 }
@@ -208,12 +209,13 @@ func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.L
 		total += len(l.Items[n])
 		n++
 	}
-	switch {
-	case n == len(l.Items) && !more:
+	if n == len(l.Items) && !more {
 		return l
-	case n == maxItems:
+	}
+	l.Code = code.ItemTooLarge
+	if n == maxItems {
 		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), n)
-	default:
+	} else {
 		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (%d MiB)", k.Method(), n, maxListBytes>>20)
 	}
 	l.Items = slices.Clone(l.Items[:n]) // so that the dropped items are not retained

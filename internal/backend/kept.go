@@ -74,6 +74,7 @@ type keptList struct {
 	Items   [][]byte      `json:"items"`
 	TTL     time.Duration `json:"ttl"`
 	Public  bool          `json:"public"`
+	Code    string        `json:"code,omitempty"`
 	Problem string        `json:"problem"`
 }
 
@@ -111,7 +112,7 @@ var errNotKept = errors.New("it does not contain lists")
 
 func (l *Lists) encode() (out [catalog.NumKinds]keptList) {
 	for k, list := range l {
-		out[k] = keptList{TTL: list.TTL, Public: list.Public, Problem: list.Problem, Items: make([][]byte, len(list.Items))}
+		out[k] = keptList{TTL: list.TTL, Public: list.Public, Problem: list.Problem, Code: list.Code, Items: make([][]byte, len(list.Items))}
 		for i, item := range list.Items {
 			out[k].Items[i] = item
 		}
@@ -121,7 +122,7 @@ func (l *Lists) encode() (out [catalog.NumKinds]keptList) {
 
 func decodeLists(in [catalog.NumKinds]keptList) (lists Lists, err error) {
 	for k, list := range in {
-		lists[k] = catalog.List{TTL: list.TTL, Public: list.Public, Problem: list.Problem}
+		lists[k] = catalog.List{TTL: list.TTL, Public: list.Public, Problem: list.Problem, Code: list.Code}
 		for _, item := range list.Items {
 			if !json.Valid(item) {
 				return Lists{}, errNotKept

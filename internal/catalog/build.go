@@ -132,7 +132,7 @@ func newBuilder(backends []Backend, opt Options) *builder {
 func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
 	if problem := in.Lists[k].Problem; problem != "" {
-		b.report.whole("", in.Name, problem)
+		b.report.whole(in.Lists[k].Code, in.Name, problem)
 	}
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
@@ -184,7 +184,7 @@ func (b *builder) pin(k Kind, backend int, item json.RawMessage) Pin {
 func (b *builder) leaveOut(d *Decision, kept int) {
 	switch d.Verdict {
 	case BeyondLimit:
-		b.report.whole("", d.BackendName, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", d.Kind.Method(), kept))
+		b.report.whole(d.Code(), d.BackendName, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", d.Kind.Method(), kept))
 	case Unnamed:
 		b.report.item("", d.BackendName, d.Kind, place(d.Place), "left out: "+d.Problem)
 	case Repeated:
@@ -198,7 +198,7 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		}
 		b.report.withheld(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
-		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
+		b.report.item(d.Code(), d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	default: // decided elsewhere
 	}
 	if b.see != nil {

@@ -5,7 +5,9 @@ package catalog
 
 import (
 	"iter"
+	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 )
 
@@ -64,6 +66,14 @@ func (d *Decision) Tool() *Entry {
 		return nil
 	}
 	return d.entry
+}
+
+// Code returns the code of an item that is Invalid or BeyondLimit because of its size, or "".
+func (d *Decision) Code() string {
+	if d.Verdict == BeyondLimit || d.Verdict == Invalid && strings.HasSuffix(d.Problem, schemaLimit) {
+		return code.ItemTooLarge
+	}
+	return ""
 }
 
 // Explain returns the decisions about the listed items that about accepts: for each kind first

@@ -58,6 +58,7 @@ type List struct {
 	TTL     time.Duration // how long a client may cache it
 	Public  bool          // not specific to one user
 	Problem string        // reason why it is incomplete, or ""
+	Code    string        // of the Problem, or ""
 	Failed  bool          // it could not be fetched; Items are older, if any
 }
 

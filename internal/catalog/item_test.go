@@ -240,7 +240,7 @@ func TestTooManyItems(t *testing.T) {
 	if c.Len(Tools) != DefaultMaxItems {
 		t.Errorf("%d are kept", c.Len(Tools))
 	}
-	if got, want := problems(c), "backend \"many\": tools/list: only the first 2000 items are kept (limits.toolsPerBackend)\n"; got != want {
+	if got, want := problems(c), "backend \"many\": tools/list: only the first 2000 items are kept (limits.toolsPerBackend) [SB_ITEM_TOO_LARGE]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	nulls := make([]string, 20_000)

@@ -12,6 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
+// schemaLimit ends the reason of a tool with a schema that is larger than the limit.
+const schemaLimit = " (limits.schema)"
+
 // dropOutputSchema removes the output schema of a tool.
 func (e *Entry) dropOutputSchema() {
 	before := len(e.item)
@@ -32,7 +35,7 @@ func checkSchema(member string, raw []byte, most int) string {
 	case !isObject(raw):
 		return fmt.Sprintf("its %s is not an object", member)
 	case len(raw) > most:
-		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d (limits.schema)", member, len(raw), most)
+		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d%s", member, len(raw), most, schemaLimit)
 	}
 	switch ref, ok := externalRef(raw); {
 	case !ok:

@@ -13,6 +13,7 @@ const (
 	StartOneString  = "SB_START_ONE_STRING"
 	StartPackage    = "SB_START_PACKAGE"
 	StartNeedsValue = "SB_START_NEEDS_VALUE"
+	StartInstall    = "SB_START_INSTALL"
 )
 
 // The codes of a server that is reached and does not speak MCP.
@@ -78,7 +79,11 @@ const (
 	ItemFrozen     = "SB_ITEM_FROZEN"
 	ItemHeld       = "SB_ITEM_HELD"
 	ItemHiddenText = "SB_ITEM_HIDDEN_TEXT"
+	ItemTooLarge   = "SB_ITEM_TOO_LARGE"
 )
+
+// The code of what lists of tools cost.
+const CostHigh = "SB_COST_HIGH"
 
 // The codes of calls that the policy refuses.
 const (
@@ -95,15 +100,19 @@ const (
 
 // The codes of a process that runs.
 const (
-	ChildMemory = "SB_CHILD_MEMORY"
-	ChildCopies = "SB_CHILD_COPIES"
+	ChildMemory   = "SB_CHILD_MEMORY"
+	ChildCopies   = "SB_CHILD_COPIES"
+	ChildRestarts = "SB_CHILD_RESTARTS"
+	ChildLeft     = "SB_CHILD_LEFT"
 )
 
 // The codes of the gateway's own machine.
 const (
-	FilesLimit = "SB_FILES_LIMIT"
-	OldGateway = "SB_OLD_GATEWAY"
-	PortTaken  = "SB_PORT_TAKEN"
+	FilesLimit    = "SB_FILES_LIMIT"
+	OldGateway    = "SB_OLD_GATEWAY"
+	PortTaken     = "SB_PORT_TAKEN"
+	StateReadonly = "SB_STATE_READONLY"
+	Clock         = "SB_CLOCK"
 )
 
 // IsNotStarted reports whether the code is of a process that was never started. To try
@@ -153,6 +162,10 @@ func All() []Entry {
 			StartNeedsValue, "A server ended because it needs a variable, as its last lines on stderr say.",
 			"A variable is not set in `env` or `envFile`. A process inherits few variables of the gateway.",
 			"Set it in `env`; `${NAME}` takes the value from `signalbox secret set NAME`, or from the gateway's environment.", false,
+		}, {
+			StartInstall, "The package of a server is installed in part.",
+			"npx was ended while it installed the package, for example by a time limit, and does not install the rest at the next start.",
+			"Remove the folder below `_npx` that the message names, and try again: npx then installs the package anew. If it fails as before, the package lacks a dependency: report that to its author.", false,
 		}, {
 			TalkSilent, "A server did not answer in time.",
 			"It still installs something, waits for something else, or is not an MCP server.",
@@ -258,6 +271,10 @@ func All() []Entry {
 			"A name in `include`, `exclude`, `rename` or `on` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
 		}, {
+			NameReserved, "A tool of a server has the name of a tool of the gateway, and is not offered, or not in a profile.",
+			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`; or results are cut, and there is `read_result`. The server has no prefix, or a `rename` gives one of these names.",
+			"Give the server a `prefix`, or the tool another name with `rename`.", false,
+		}, {
 			ItemFrozen, "The text of a definition has changed since it was approved, and the approved one is offered.",
 			"The server has another description, title, annotation or icon, for example since its update, or because an attacker tries to instruct the model.",
 			"Look at the difference with `signalbox approve SERVER`, and approve it or leave the server.", false,
@@ -270,9 +287,13 @@ func All() []Entry {
 			"Text was hidden in it, which a model would read; or it was copied from a page with such characters.",
 			"Look at it with `signalbox approve SERVER`, which spells them out. `pins: {hidden: allow}` offers all of them.", false,
 		}, {
-			NameReserved, "A tool of a server has the name of a tool of the gateway, and is not offered, or not in a profile.",
-			"The profile has `view: search` or `view: auto`, and with it `find_tool` and `call_tool`; or results are cut, and there is `read_result`. The server has no prefix, or a `rename` gives one of these names.",
-			"Give the server a `prefix`, or the tool another name with `rename`.", false,
+			CostHigh, "The definitions of the tools are large.",
+			"Many servers, or servers with many tools or long descriptions. A client that lists all tools sends them to the model with each request.",
+			"`exclude` what is not used, make a profile for each purpose, or let the client search: `signalbox connect CLIENT --view search`. `signalbox tools --cost` shows the largest.", false,
+		}, {
+			ItemTooLarge, "A definition, or a list of them, is larger than its limit, and is left out or cut.",
+			"The schema of a tool is larger than `limits.schema`, or the server lists more than `limits.toolsPerBackend`, `limits.pages` or 32 MiB.",
+			"Raise the limit, or `exclude` what is not needed.", false,
 		}, {
 			AppName, "An app has called a tool by a name that tools of several servers have.",
 			"The page of an app calls the tools of its server by their names there, without a prefix. Two servers at one endpoint have such a tool.",
@@ -314,6 +335,14 @@ func All() []Entry {
 			"A server of a legacy revision has a process for each client that uses it, because it may keep something for the client.",
 			"If it keeps nothing for its clients, `share: true` in its entry lets all of them use one process.", false,
 		}, {
+			ChildRestarts, "The process of a server has ended five times or more by itself within an hour.",
+			"It crashes, is killed, or ends when it has nothing to do. Each end loses what it kept for its clients, and the next call starts it again.",
+			"Read what it wrote before with `signalbox logs NAME`.", true,
+		}, {
+			ChildLeft, "The process of a server has ended, and others that it has started were still running.",
+			"A wrapper script has started the server and not waited for it, or the process that was started was killed. Or an earlier gateway of the file was killed, and such a process has left its process group.",
+			"Nothing, if the gateway reports it: it has ended them. Let a wrapper script `exec` its server. `signalbox doctor` prints the process ids of those that are left.", true,
+		}, {
 			FilesLimit, "The gateway may not open more files.",
 			"Its limit of open files, or that of the machine, is reached. Each process and each connection needs some.",
 			"Raise the limit (`ulimit -n`, `LimitNOFILE`).", true,
@@ -325,6 +354,14 @@ func All() []Entry {
 			OldGateway, "The running gateway is of another version than the command.",
 			"Signalbox was updated while the gateway was running.",
 			"Nothing, if the gateway was started by `attach`: it ends when its last client has left. Otherwise restart it.", true,
+		}, {
+			StateReadonly, "The state folder cannot be used.",
+			"It is on a file system that is read-only or full, it belongs to another user, or the user has no home folder.",
+			"Set `XDG_STATE_HOME` to a folder that the user of the gateway may write, or correct its owner.", false,
+		}, {
+			Clock, "The clock of this machine is wrong.",
+			"The certificate of a server is not valid yet by this clock; or the certificate is new, and made by a machine with a wrong clock.",
+			"Set the clock (`timedatectl`), and let it be set by the network.", false,
 		},
 	}
 }

@@ -194,7 +194,7 @@ func causeArea(c string) string {
 	area, _, _ := strings.Cut(strings.TrimPrefix(c, "SB_"), "_")
 	return map[string]string{
 		"START": "A process does not start", "TALK": "A server does not speak MCP", "NET": "A server is not reached",
-		"AUTH": "A server refuses the credentials", "FILE": "The configuration file", "NAME": "Names", "APP": "Apps", "SKILL": "Skills", "ITEM": "Pins", "POLICY": "Policy", "FILTER": "Filters", "CHILD": "Processes", "FILES": "This machine", "PORT": "This machine", "OLD": "This machine",
+		"AUTH": "A server refuses the credentials", "FILE": "The configuration file", "NAME": "Names", "APP": "Apps", "SKILL": "Skills", "ITEM": "Definitions", "POLICY": "Policy", "FILTER": "Filters", "CHILD": "Processes", "COST": "Definitions", "STATE": "This machine", "CLOCK": "This machine", "FILES": "This machine", "PORT": "This machine", "OLD": "This machine",
 	}[area]
 }
 

@@ -38,6 +38,11 @@ func TestDialReasonTLS(t *testing.T) {
 	expired := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "a\x1b[2J"}, NotBefore: time.Unix(0, 0), NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 	}
+	early := &x509.Certificate{NotBefore: time.Now().Add(time.Hour), NotAfter: time.Now().Add(2 * time.Hour)}
+	clock := &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: early, Reason: x509.Expired}}
+	if reason, got := dialReason(clock); reason != code.Clock || !strings.Contains(got, "the clock of this machine has 20") {
+		t.Errorf("a certificate of the future: %s %q", reason, got)
+	}
 	tests := map[string]error{
 		`("CN=a\x1b[2J") is not valid now: it is from 1970-01-01 to 2026-01-02`: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: expired, Reason: x509.Expired}},
 		`for another host than "x"`:              x509.HostnameError{Certificate: expired, Host: "x"},

@@ -77,6 +77,9 @@ func dialReason(err error) (reason, text string) {
 		return code.NetDNS, "the name of its host is not known (DNS)"
 	case isDNS:
 		return code.NetDNS, "the name of its host could not be resolved (DNS)"
+	case isCertificate && certificate.Reason == x509.Expired && time.Now().Before(certificate.Cert.NotBefore):
+		return code.Clock, fmt.Sprintf("its certificate%s is valid from %s on, and the clock of this machine has %s", subject(certificate.Cert),
+			certificate.Cert.NotBefore.UTC().Format(time.DateTime), time.Now().UTC().Format(time.DateTime))
 	case isCertificate && certificate.Reason == x509.Expired:
 		return code.NetTLS, fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
 			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))

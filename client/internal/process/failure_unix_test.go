@@ -94,4 +94,23 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%q: %s, want %s", line, got, want)
 		}
 	}
+	// Words of node, about a package that npx has installed in part, and about a program.
+	for want, texts := range map[string][]string{
+		code.StartInstall: {
+			"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /home/me/.npm/_npx/15b07286cbcc3329/node_modules/@x/memory/dist/index.js",
+			"Error: Cannot find module 'ajv'\nRequire stack:\n- /home/me/.npm/_npx/a705c79b42eea4c8/node_modules/ajv-formats/dist/limit.js",
+			`Error: Cannot find module 'ajv'` + "\n" + `- C:\Users\A B\AppData\Local\npm-cache\_npx\a705c79b42eea4c8\node_modules\ajv-formats\dist\limit.js`,
+		},
+		code.TalkExited: {
+			"Error: Cannot find module '/srv/tools/lint.js'",
+			"Error: Cannot find module 'ajv'\nRequire stack:\n- /srv/tools/node_modules/ajv-formats/dist/limit.js",
+			"TypeError: x is not a function\n    at /home/me/.npm/_npx/a705c79b42eea4c8/node_modules/x/index.js:1:1",
+		},
+	} {
+		for _, text := range texts {
+			if got := exitCode(strings.Split(text, "\n")); got != want {
+				t.Errorf("%s: %s, want %s", text, got, want)
+			}
+		}
+	}
 }

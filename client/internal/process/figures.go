@@ -27,6 +27,7 @@ type children struct {
 	mu      sync.Mutex
 	running map[*Child]struct{}
 	starts  []time.Time // within startsTime, oldest first
+	ends    []time.Time // of those that ended by themselves, likewise
 }
 
 func (s *children) add(c *Child, now time.Time) {
@@ -36,8 +37,16 @@ func (s *children) add(c *Child, now time.Time) {
 		s.running = make(map[*Child]struct{})
 	}
 	s.running[c] = struct{}{}
-	s.starts = append(s.recentLocked(now), now)
+	s.starts = append(recent(s.starts, now), now)
 	s.starts = s.starts[max(0, len(s.starts)-maxStarts):]
+}
+
+// died records the end of a child that the gateway did not cause.
+func (s *children) died(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(recent(s.ends, now), now)
+	s.ends = s.ends[max(0, len(s.ends)-maxStarts):]
 }
 
 func (s *children) remove(c *Child) {
@@ -46,12 +55,13 @@ func (s *children) remove(c *Child) {
 	delete(s.running, c)
 }
 
-func (s *children) recentLocked(now time.Time) []time.Time {
-	i := slices.IndexFunc(s.starts, func(at time.Time) bool { return now.Sub(at) < startsTime })
+// recent drops times that are longer ago than startsTime.
+func recent(times []time.Time, now time.Time) []time.Time {
+	i := slices.IndexFunc(times, func(at time.Time) bool { return now.Sub(at) < startsTime })
 	if i < 0 {
 		return nil
 	}
-	return s.starts[i:]
+	return times[i:]
 }
 
 func (s *children) all() []*Child {
@@ -64,6 +74,7 @@ func (s *children) all() []*Child {
 type Figures struct {
 	Groups  []int // the process groups of those that run
 	Started int   // how many were started within the last hour
+	Ended   int   // how many ended within the last hour, and were not ended by the gateway
 }
 
 // Figures returns the present figures.
@@ -74,7 +85,8 @@ func (l *Launcher) Figures() Figures {
 	}
 	l.children.mu.Lock()
 	defer l.children.mu.Unlock()
-	f.Started = len(l.children.recentLocked(time.Now()))
+	now := time.Now()
+	f.Started, f.Ended = len(recent(l.children.starts, now)), len(recent(l.children.ends, now))
 	return f
 }
 

@@ -180,6 +180,10 @@ func (c *Child) reap() {
 		attrs = append(attrs, slog.String("reason", c.why))
 	}
 	c.Log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
+	if c.why == "" && c.killed.Load() == nil && groupRuns(c.cmd.Process.Pid) {
+		c.Log.LogAttrs(context.Background(), slog.LevelWarn, "backend process left others behind, which are ended now",
+			slog.Int("pid", c.cmd.Process.Pid), slog.String("code", code.ChildLeft))
+	}
 	killGroup(c.cmd.Process.Pid)
 	c.launcher.children.remove(c)
 	c.out.stopAtEnd()
@@ -187,7 +191,9 @@ func (c *Child) reap() {
 }
 
 func (c *Child) died() {
-	c.launcher.backoff.died(time.Now())
+	now := time.Now()
+	c.launcher.backoff.died(now)
+	c.launcher.children.died(now)
 	if !c.spoke.Load() {
 		c.launcher.indirect.Store(true)
 	}

@@ -31,6 +31,9 @@ func signalGroup(pid int, sig syscall.Signal) {
 	}
 }
 
+// groupRuns reports whether there are processes in the group of a child that has ended.
+func groupRuns(pid int) bool { return pid > 1 && syscall.Kill(-pid, 0) == nil }
+
 // readBuffered reads what a pipe holds, without waiting and regardless of its deadline.
 func readBuffered(f *os.File, p []byte) (n int, err error) {
 	conn, err := f.SyscallConn()

@@ -68,7 +68,7 @@ type trial struct {
 }
 
 // tryServers starts a gateway with servers of the configuration, and ends it. If readPages, the HTML of
-// apps is compared with the lock file, too.
+// apps and the tools for clients that render them are compared with the lock file, too.
 func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend, readPages bool) *trial {
 	t := &trial{servers: make([][]Finding, len(servers))}
 	opt := signalbox.Options{Grace: target.PromptGrace, Starts: len(servers), Logger: slog.New(slog.DiscardHandler)}
@@ -135,7 +135,9 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 	}
 	definitions := gw.Definitions()
 	if readPages && cfg.Lock() != nil {
+		gw.ReadAppTools(wait, definitions)
 		gw.ReadPages(wait, definitions)
+		gw.AwaitAppLists(wait)
 	}
 	status, problems := gw.Status(), gw.ListProblems()
 	shellPath := func() string { return e.LoginPath(ctx) }
@@ -340,7 +342,7 @@ func signInFix(cfg *config.Config, name string) string {
 
 // downFinding describes why a server does not work, and what to do about it.
 func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func() string) Finding {
-	f := Finding{Result: Fail, Code: b.Code, Text: b.Reason}
+	f := Finding{Result: Fail, Code: b.Code, Text: logHasMore.ReplaceAllString(b.Reason, " (and $1 more)")}
 	if b.State == "starting" {
 		f.Code = code.TalkSilent
 		f.Text = fmt.Sprintf("it did not answer within %v", serverWait)
@@ -359,6 +361,10 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 		f.Fix = "If it installs something, try again. Otherwise start it by hand and watch it."
 	case f.Code == code.TalkExited:
 		f.Fix = "Start it by hand with the same arguments and variables."
+	case f.Code == code.StartInstall:
+		if folder := npxFolder(b.Reason); folder != "" {
+			f.Fix = fmt.Sprintf("remove the folder %q, and try again", folder)
+		}
 	case f.Code == code.StartOneString && len(words) > 1:
 		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
 		if err == nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
@@ -386,7 +387,8 @@ func (c *costs) writeTools(b *bytes.Buffer, whole int) {
 	output.WriteColumns(b, rows, 1, 2)
 }
 
-// writeNotes writes one line for each set of servers with duplicates, and one about long names.
+// writeNotes writes one line for each set of servers with duplicates, one about the size of all, and
+// one about long names.
 func (c *costs) writeNotes(b *bytes.Buffer) {
 	var sets []string
 	first, count := make(map[string]*duplicate), make(map[string]int)
@@ -402,6 +404,10 @@ func (c *costs) writeNotes(b *bytes.Buffer) {
 			examples = "such as " + examples
 		}
 		fmt.Fprintf(b, "the same except for the name in %s: %s (%s)\n", output.VisibleLine(set), output.Plural(count[set], "tool"), output.VisibleLine(examples))
+	}
+	if high := new(config.Config).Effective().Search.Above; c.Tokens > high {
+		fmt.Fprintf(b, "more than %s tokens, which a client that lists all tools sends to the model; exclude some, or let it search them (signalbox connect CLIENT --view search)  %s\n",
+			SizeOf(high*bytesPerToken), code.CostHigh)
 	}
 	if len(c.LongNames) == 0 {
 		return

@@ -134,6 +134,17 @@ a           3       40  100 %  ` + long65 + ` 20
 total       3       40
 3 names with more than 60 characters, 1 with more than 64 (signalbox why --long)  SB_NAME_LONG
 `},
+		{"as much as clients list", []Tool{costOf("a", "a__x", 40_000)}, `
+SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST
+a           1    10.0k  100 %  x 10.0k
+total       1    10.0k
+`},
+		{"more", []Tool{costOf("a", "a__x", 40_004)}, `
+SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST
+a           1    10.0k  100 %  x 10.0k
+total       1    10.0k
+more than 10.0k tokens, which a client that lists all tools sends to the model; exclude some, or let it search them (signalbox connect CLIENT --view search)  SB_COST_HIGH
+`},
 		{"hostile names", []Tool{costOf("ä", "\x1b[2J\n", 40)}, `
 SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST
 ä           1       10  100 %  \x1b[2J 10

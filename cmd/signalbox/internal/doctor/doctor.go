@@ -146,6 +146,9 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 			if f, ok := connect.CheckClients(e, src); ok {
 				rest = append(rest, f)
 			}
+			if f, ok := checkState(e, src.Path); ok {
+				rest = append(rest, f)
+			}
 			if f, ok := checkLeft(src.Path); ok {
 				rest = append(rest, f)
 			}

@@ -203,7 +203,7 @@ func correct(ctx context.Context, e *command.Env, src source.Source, name string
 // there are some.
 func checkLeft(file string) (check.Finding, bool) {
 	left := leftProcesses(file)
-	f := check.Finding{Kind: "processes", Name: "processes", Result: check.Warn, Fix: "kill"}
+	f := check.Finding{Kind: "processes", Name: "processes", Result: check.Warn, Code: code.ChildLeft, Fix: "kill"}
 	var names []string
 	for _, p := range left {
 		names = append(names, fmt.Sprintf("%s (%d)", p.name, p.id))

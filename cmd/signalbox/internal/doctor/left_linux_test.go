@@ -55,7 +55,7 @@ func TestLeftProcesses(t *testing.T) {
 	if err := e.Execute(t.Context(), New(e.Env)); err != nil {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("warn  left by an earlier gateway of the file, and still running: sleep (%d)", orphan)
+	want := fmt.Sprintf("warn  SB_CHILD_LEFT      left by an earlier gateway of the file, and still running: sleep (%d)", orphan)
 	if !strings.Contains(e.Out.String(), want) || !strings.Contains(e.Out.String(), fmt.Sprintf("fix: kill %d\n", orphan)) {
 		t.Errorf("printed %s", e.Out)
 	}

@@ -109,9 +109,9 @@ and client, in YAML or JSON. "-" is the anonymous caller.`,
 	return cmd
 }
 
-// withLists calls work with a gateway of the file that knows its items: from kept lists, or from
+// WithLists calls work with a gateway of the file that knows its items: from kept lists, or from
 // servers that are started for it.
-func withLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*signalbox.Gateway) error) error {
+func WithLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*signalbox.Gateway) error) error {
 	src := source.Find(e, f.Config)
 	own := *f
 	own.Alone = true
@@ -129,19 +129,34 @@ func withLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*
 	})
 }
 
-func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *signalbox.PolicyQuestion, asJSON bool) error {
+// Ask makes a question about the caller that a file describes; "-" is the anonymous one.
+func Ask(e *command.Env, as string, q *signalbox.PolicyQuestion) error {
+	_, err := ask(e, as, q)
+	return err
+}
+
+func ask(e *command.Env, as string, q *signalbox.PolicyQuestion) (caller, error) {
 	var who caller
 	if as != "-" {
 		text, err := os.ReadFile(e.Path(as))
 		if err != nil {
-			return fmt.Errorf("read the caller: %w", err)
+			return who, fmt.Errorf("read the caller: %w", err)
 		}
 		if who, err = readCaller(as, text); err != nil {
-			return err
+			return who, err
 		}
 	}
-	q.Identity, q.Client, q.Profile = who.identity(), who.peer(), f.Profile
-	return withLists(ctx, e, f, func(g *signalbox.Gateway) error {
+	q.Identity, q.Client = who.identity(), who.peer()
+	return who, nil
+}
+
+func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *signalbox.PolicyQuestion, asJSON bool) error {
+	who, err := ask(e, as, q)
+	if err != nil {
+		return err
+	}
+	q.Profile = f.Profile
+	return WithLists(ctx, e, f, func(g *signalbox.Gateway) error {
 		found := g.ExplainPolicy(q)
 		if len(found) == 0 {
 			return fmt.Errorf("no item has the name %q; 'signalbox why' explains names", q.Name)
@@ -170,7 +185,7 @@ func writeExplanation(b *bytes.Buffer, x *signalbox.PolicyExplanation, who *call
 	line := func(format string, args ...any) {
 		b.WriteString("  " + output.VisibleLine(fmt.Sprintf(format, args...)) + "\n")
 	}
-	b.WriteString(output.VisibleLine(fmt.Sprintf("%s %s of server %s: %s", x.Kind, x.Name, x.Backend, outcome(x))) + "\n")
+	b.WriteString(output.VisibleLine(fmt.Sprintf("%s %s of server %s: %s", x.Kind, x.Name, x.Backend, x)) + "\n")
 	line("caller: %s", who)
 	for _, r := range x.Rules {
 		value := r.Value
@@ -190,18 +205,4 @@ func writeExplanation(b *bytes.Buffer, x *signalbox.PolicyExplanation, who *call
 		seen = "not listed, and answered like an unknown name"
 	}
 	line("view %.8s: %s", x.Class, seen)
-}
-
-// outcome returns the outcome of a decision as words.
-func outcome(x *signalbox.PolicyExplanation) string {
-	switch x.Outcome {
-	case "depends":
-		return "depends on the call"
-	case "needs":
-		return fmt.Sprintf("needs %s, by %s", strings.Join(x.Scopes, " "), x.Rule)
-	case "confirm":
-		return "allowed if the user agrees, by " + x.Rule
-	default:
-		return x.Outcome + " by " + x.Rule
-	}
 }

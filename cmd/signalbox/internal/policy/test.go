@@ -126,7 +126,7 @@ func test(ctx context.Context, e *command.Env, f *target.Flags, file string) err
 	if err != nil {
 		return err
 	}
-	return withLists(ctx, e, f, func(g *signalbox.Gateway) error {
+	return WithLists(ctx, e, f, func(g *signalbox.Gateway) error {
 		run := &testRun{file: file, g: g, profile: f.Profile}
 		for i := range cases {
 			run.run(&cases[i])
@@ -189,7 +189,7 @@ func (run *testRun) runCall(c *testCase, call *expectedCall) {
 		if len(found) > 1 {
 			kind = "the " + x.Kind + " is "
 		}
-		run.report(c, call.at, met, "%s: %s%s", what, kind, outcome(x))
+		run.report(c, call.at, met, "%s: %s%s", what, kind, x)
 	}
 }
 

@@ -88,7 +88,7 @@ func call(ctx context.Context, e *command.Env, f *callFlags, args []string) erro
 			printID(ctx, e, t, args[0], began)
 		}
 		if err != nil {
-			return fmt.Errorf("call %s: %w", args[0], suggestTool(ctx, t, args[0], err))
+			return fmt.Errorf("call %s: %w", args[0], suggestTool(ctx, t, args[0], withCause(t, err)))
 		}
 		t.Status = nil // the other backends are no concern of this call
 		return showResult(e, args[0], res, f.json)

@@ -54,7 +54,7 @@ func read(ctx context.Context, e *command.Env, f *readFlags, uri string) error {
 			err = showContents(e, f, res)
 		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", uri, err)
+			return fmt.Errorf("read %s: %w", uri, withCause(t, err))
 		}
 		t.Status = nil // the other backends are no concern of this resource
 		return nil

@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/version"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // newReloadResult returns the result of a reload that returned cfg and err.
@@ -67,6 +68,7 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+control.ToolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	routes.HandleFunc("GET "+control.PinsPath, func(w http.ResponseWriter, r *http.Request) {
 		all := s.gateway.Definitions()
+		s.gateway.ReadAppTools(r.Context(), all)
 		s.gateway.ReadPages(r.Context(), all)
 		writeAnswer(w, all)
 	})
@@ -87,7 +89,7 @@ func (s *service) openControl(ctx context.Context) {
 	c, err := newControl(ctx, s.Env, s.source.Path, s.id, routes)
 	if err != nil {
 		s.controlErr = err
-		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
+		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.String("code", code.StateReadonly), slog.Any("error", err))
 		return
 	}
 	s.control = c

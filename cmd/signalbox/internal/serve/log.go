@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/journal"
 )
 
@@ -28,7 +29,7 @@ func (s *service) openLog(ctx context.Context) {
 		return
 	}
 	if err := s.saveLog(); err != nil {
-		s.log.InfoContext(ctx, "the log is not kept in a file", slog.Any("error", err))
+		s.log.InfoContext(ctx, "the log is not kept in a file", slog.String("code", code.StateReadonly), slog.Any("error", err))
 	}
 }
 

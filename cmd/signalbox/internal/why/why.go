@@ -28,6 +28,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/cost"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/profiles"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
@@ -37,6 +38,7 @@ import (
 // New returns the command that explains a name.
 func New(e *command.Env) *cobra.Command {
 	var f target.Flags
+	var as string
 	var asJSON, long, calls bool
 	cmd := &cobra.Command{
 		Use:   "why (NAME | CALL)",
@@ -54,6 +56,10 @@ The running gateway of the file is asked. Without one, the lists are used that t
 gateway of the file has kept, and a server without kept lists is started and ended again.
 All are started with --alone, and if no kept list has the name.
 
+With --as the last step is the decision of the policy about the caller that FILE describes,
+as for 'signalbox policy why', which shows the value of each rule. The policy is that of the
+file, which a running gateway may not have read yet.
+
 CALL is the id of a call in an error, in the log or in the audit record, such as
 7k3m9-q2xfa. The answer has how the call ended, and what it has spent its time on. The
 running gateway of the file remembers its latest 4096 calls. With --calls the ids of the
@@ -64,6 +70,8 @@ With --long it prints the names of tools that are longer than some clients accep
 			switch {
 			case long && calls:
 				return command.Usagef("both --long and --calls; choose one")
+			case as != "" && (long || calls):
+				return command.Usagef("--as needs a NAME; leave it out")
 			case long:
 				return command.ArgsBetween(0, 0, "none with --long")(cmd, args)
 			case calls:
@@ -78,6 +86,9 @@ With --long it prints the names of tools that are longer than some clients accep
 			if long {
 				return f.With(cmd.Context(), e, func(ctx context.Context, t *target.Target) error { return showLongNames(ctx, e, t, asJSON) })
 			}
+			if as != "" {
+				return whyAs(cmd.Context(), e, &f, as, args[0], asJSON)
+			}
 			if id, ok := callID(args[0]); ok && !f.Alone && !f.Verbose {
 				return whyCallOrName(cmd.Context(), e, f.Config, asJSON, id, args[0])
 			}
@@ -86,6 +97,7 @@ With --long it prints the names of tools that are longer than some clients accep
 	}
 	source.Flag(cmd, &f.Config)
 	profiles.Flag(cmd, &f.Profile, "for clients of this `PROFILE` of the gateway")
+	command.AddWord(cmd, &as, "as", "", "add the decision of the policy about the caller that this `FILE` describes, or - for the anonymous one")
 	cmd.Flags().BoolVar(&f.Alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.Verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
@@ -123,6 +135,21 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, name string, asJS
 		x, err := t.Explain(ctx, name)
 		if err != nil {
 			return err
+		}
+		return printExplanation(e, x, asJSON)
+	})
+}
+
+// whyAs explains a name to the caller that a file describes.
+func whyAs(ctx context.Context, e *command.Env, f *target.Flags, as, name string, asJSON bool) error {
+	q := signalbox.PolicyQuestion{Name: name, Profile: f.Profile}
+	if err := policy.Ask(e, as, &q); err != nil {
+		return err
+	}
+	return policy.WithLists(ctx, e, f, func(g *signalbox.Gateway) error {
+		x := g.ExplainAs(&q)
+		if x == nil {
+			return profiles.Missing(f.Profile)
 		}
 		return printExplanation(e, x, asJSON)
 	})
@@ -294,12 +321,8 @@ func withCode(reason, code string) string {
 // unlistedText returns what is known of a name that no backend lists.
 func unlistedText(x *signalbox.Explanation, now time.Time) string {
 	switch {
-	case x.Route != nil && x.Route.Template != "":
-		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
-	case x.Route != nil && x.Route.ByName:
-		return fmt.Sprintf("offered. Server %s reads it; no list has it.", x.Route.Backend)
 	case x.Route != nil:
-		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
+		return routeText(x)
 	case x.OfGateway:
 		return "offered. It is a tool of the gateway itself."
 	case x.Server != nil:
@@ -336,6 +359,26 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, " Did you mean %s?", x.Meant)
 	}
 	return b.String()
+}
+
+// routeText describes where a URI is read that no list has.
+func routeText(x *signalbox.Explanation) string {
+	text, reads := "offered. ", "reads"
+	if x.Route.Policy != "" && !x.Offered {
+		text, reads = "not offered. ", "would read"
+	}
+	switch r := x.Route; {
+	case r.Template != "":
+		text += fmt.Sprintf("Server %s %s it by the template %s; no list has it.", r.Backend, reads, r.Template)
+	case r.ByName:
+		text += fmt.Sprintf("Server %s %s it; no list has it.", r.Backend, reads)
+	default:
+		text += fmt.Sprintf("Server %s, the only one with resources, %s it; no list has it.", r.Backend, reads)
+	}
+	if x.Route.Policy != "" {
+		text += " Policy: " + x.Route.Policy + "."
+	}
+	return text
 }
 
 // serverText describes a server.

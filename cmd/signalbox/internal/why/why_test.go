@@ -38,6 +38,11 @@ func TestExplanationText(t *testing.T) {
 			"x:1: offered. Server a, the only one with resources, reads it; no list has it.\n",
 		},
 		{
+			"a route that the policy refuses to a caller",
+			signalbox.Explanation{Name: "x:1", Route: &signalbox.ExplainedRoute{Backend: "a", ByName: true, Policy: "denied by r"}},
+			"x:1: not offered. Server a would read it; no list has it. Policy: denied by r.\n",
+		},
+		{
 			"all that is known of an unknown name",
 			signalbox.Explanation{
 				Name: "x\x1b",
