@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 )
 
 // This file applies internal/pins to the lists of backends, before the catalog is built from them: what is
@@ -214,9 +215,10 @@ type Definition struct {
 // DefinedServer is a server of Definitions.
 type DefinedServer struct {
 	Name    string `json:"name"`
-	Is      string `json:"is"`      // as the server names itself
-	Version string `json:"version"` // of it
-	Known   bool   `json:"known"`   // all its definitions are here
+	Is      string `json:"is"`                // as the server names itself
+	Version string `json:"version"`           // of it
+	Package string `json:"package,omitempty"` // that is installed and run, as the configuration has it
+	Known   bool   `json:"known"`             // all its definitions are here
 	Reason  string `json:"reason,omitempty"`
 
 	Unread []UnreadPage `json:"unread,omitempty"` // by ReadPages
@@ -249,6 +251,9 @@ func (v *view) definitions() *Definitions {
 		in := b.input(o)
 		s := DefinedServer{Name: b.Name(), Known: o.Known(), Reason: o.Reason}
 		s.Is, s.Version = infoName(o.Server.Info), infoVersion(o.Server.Info)
+		if p, ok := runner.Find(b.srv.Command, b.srv.Args); ok {
+			s.Package = p.Spec()
+		}
 		if in.Instructions != "" {
 			all.add(v.pins, pins.Key{Server: b.Name(), Kind: pins.Instructions}, jsonscan.AppendString(nil, in.Instructions))
 		}

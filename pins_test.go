@@ -537,6 +537,18 @@ func TestPinsAreReported(t *testing.T) {
 	})
 }
 
+// The definitions have the package of a server that runs one, also while it is not reached.
+func TestDefinitionsHavePackages(t *testing.T) {
+	g := gatewaytest.New(t, config.Config{Servers: []config.Backend{
+		{Name: "a", Command: "/nowhere/npx", Args: []string{"-y", "@example/shop@1.2.3", "folder"}},
+		{Name: "b", Command: "/nowhere/server", Args: []string{"@example/shop@1.2.3"}},
+	}}, signalbox.Options{})
+	all := g.Definitions()
+	if len(all.Servers) != 2 || all.Servers[0].Package != "@example/shop@1.2.3" || all.Servers[1].Package != "" {
+		t.Errorf("servers %+v", all.Servers)
+	}
+}
+
 // Held items of lists of an earlier run are logged although the server is not reached.
 func TestPinsOfKeptListsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

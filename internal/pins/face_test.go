@@ -81,7 +81,7 @@ func TestLockFileOfFaces(t *testing.T) {
 	d := NewDigester(nil)
 	one, other := d.Of([]byte("1")), d.Of([]byte("2"))
 	l := NewLock()
-	l.SetServer("maps", Server{"map-server", "1"})
+	l.SetServer("maps", Server{Name: "map-server", Version: "1"})
 	l.Approve(Key{"maps", Tool, "ui", UI}, one)
 	l.Approve(Key{"maps", Tool, "show", UI}, other)
 	l.Approve(Key{"maps", Tool, "show", Plain}, one)

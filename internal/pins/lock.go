@@ -13,8 +13,11 @@ import (
 	"strings"
 )
 
-// Server is what a server was, and the version that it gave, when it was approved. Nothing follows from a change.
-type Server struct{ Name, Version string }
+// Server is what a server was when it was approved. Nothing follows from a change.
+type Server struct {
+	Name, Version string // as it names itself
+	Package       string // that runs it, with the version as configured, or ""
+}
 
 // Lock is the content of a lock file: what a person has approved. A nil Lock is that of no file. It must not be changed
 // while it is used.
@@ -116,7 +119,11 @@ func (l *Lock) Format() []byte {
 	b.WriteString(head)
 	for _, name := range l.Servers() {
 		is := l.servers[name]
-		fmt.Fprintf(&b, "\nserver %s %s %s\n", quote(name), quote(is.Name), quote(is.Version))
+		fmt.Fprintf(&b, "\nserver %s %s %s", quote(name), quote(is.Name), quote(is.Version))
+		if is.Package != "" {
+			b.WriteString(" " + quote(is.Package))
+		}
+		b.WriteByte('\n')
 		for _, k := range l.Keys() {
 			if k.Server == name {
 				face := ""
@@ -165,12 +172,16 @@ func Parse(text []byte) (*Lock, error) {
 		switch {
 		case !ok:
 			wrong = "it has a word that is not closed"
-		case words[0] == "server" && len(words) == 4:
+		case words[0] == "server" && (len(words) == 4 || len(words) == 5):
 			server, inServer = words[1], true
 			if _, twice := l.servers[server]; twice {
 				wrong = fmt.Sprintf("the server %q is in it twice", server)
 			}
-			l.servers[server] = Server{words[2], words[3]}
+			is := Server{Name: words[2], Version: words[3]}
+			if len(words) == 5 {
+				is.Package = words[4]
+			}
+			l.servers[server] = is
 		case !inServer:
 			wrong = "the first line must be about a server"
 		default:

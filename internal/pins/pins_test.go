@@ -128,7 +128,7 @@ func TestJudgeNewAndHidden(t *testing.T) {
 func TestLockFile(t *testing.T) {
 	d := NewDigester(nil)
 	l := NewLock()
-	l.SetServer("github", Server{"github-mcp-server", "1.2"})
+	l.SetServer("github", Server{Name: "github-mcp-server", Version: "1.2", Package: "@x/github@1.2"})
 	l.SetServer("a b", Server{})
 	for i, k := range []Key{issueKey, {"github", Instructions, "", Plain}, {"github", Prompt, "a \"b\"\n#", Plain}, {"github", Template, "file:///{+path}", Plain}, {"a b", Tool, "\xff\u200b", Plain}} {
 		l.Approve(k, d.Of(fmt.Appendf(nil, "%d", i)))

@@ -189,7 +189,7 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 		notes = append(notes, unreadLines(&s)...)
 		switch {
 		case isNew && s.Known:
-			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
+			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version, Package: s.Package})
 		case !s.Known:
 			unknown = append(unknown, s.Name)
 			notes = append(notes, unknownLine(&s))
@@ -383,7 +383,7 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 			fmt.Fprintf(&b, "%s is not there any more\n", output.VisibleLine(k.String()))
 			next.Remove(func(other pins.Key) bool { return other == k })
 		}
-		next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
+		next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version, Package: s.Package})
 	}
 	l.keepApproved(next, texts)
 	if n == 0 {
