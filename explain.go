@@ -45,7 +45,7 @@ type Explanation struct {
 	Incomplete []string `json:"incomplete,omitempty"`
 
 	// Unlisted describes the backends that may have the name, and list it for none of the users
-	// that have lists of their own there.
+	// that have lists of their own there, or the one with a template for it that is held.
 	Unlisted []string `json:"unlisted,omitempty"`
 
 	// Server is the backend of this name, and Disabled the position of one that is disabled.
@@ -229,6 +229,10 @@ func (x *explainer) explainUnlisted(e *Explanation) {
 		}
 	}
 	e.Former = x.g.former.find(x.name)
+	if held := x.seen.catalog.HeldFor(x.name); held != nil {
+		e.Unlisted = append(e.Unlisted, fmt.Sprintf("server %s has the template %q for it, which is held: look at it with signalbox approve %s", held.BackendName, held.Own, held.BackendName))
+		return
+	}
 	for i, b := range x.v.backends {
 		switch text := x.unlistedForUsers(b, x.v.offered[i]); {
 		case x.v.offered[i].Known() || !b.mayOffer(x.name):
@@ -403,6 +407,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.offered(it, d)
 		x.ofApp(it, d)
 		x.filters(it, d)
+		x.results(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), forAllowed)
 		}

@@ -377,6 +377,14 @@ func (c *userCredentials) explain(err error) error {
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
 }
 
+// signInHint returns a text of explain with the name that the clients of a view know the tool by.
+func (v *view) signInHint(b *activeBackend, text string) string {
+	if !v.catalog.HasOwnNames() {
+		return text
+	}
+	return strings.Replace(text, "call "+b.srv.NamePrefix()+gateName+",", "call "+gateName+",", 1)
+}
+
 // errListsPerUser is why a backend has no lists for everybody.
 var errListsPerUser = errors.New("it lists its tools only for users that are signed in, for each its own")
 

@@ -184,6 +184,7 @@ func (g *Gateway) Status() Status {
 	}
 	if v.cuts {
 		s.Results = new(g.results.status())
+		s.Results.Whole = v.wholeTools()
 	}
 	s.Issuers = g.issuerStatus()
 	if at := g.reloaded.Load(); at != nil {

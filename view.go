@@ -216,7 +216,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
 		in := b.input(offers[i])
-		in.NoApps = v.cfg.HasNoApps(&b.srv)
+		in.NoApps, in.Untyped = v.cfg.HasNoApps(&b.srv), v.cfg.ListsUntyped(in.Name)
 		if in.Unpinned = b.isOwn(offers[i]); !in.Unpinned {
 			in.Instructions = v.pins.instructions(in.Name, in.Instructions)
 		}

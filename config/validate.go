@@ -32,7 +32,7 @@ func (c *Config) check(r *reader) {
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkResults,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
 		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkPageUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)

@@ -36,7 +36,7 @@ func entryIDs() []string {
 	upTo("I", 20)
 	upTo("", 42)
 	upTo("N", 16)
-	return append(all, "C1", "C2", "C5", "C6", "C10", "C11", "C12", "C13", "C14", "C15", "R3", "R16", "R17", "R21", "R22")
+	return append(all, "C1", "C2", "C5", "C6", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "R1", "R2", "R3", "R4", "R16", "R17", "R18", "R19", "R20", "R21", "R22")
 }
 
 // entry is one entry of a list.

@@ -276,6 +276,10 @@ func (t *trial) addOthers(cfg *config.Config, gw *signalbox.Gateway, status *sig
 			add(p.Problem, p.Withheld)
 		}
 	}
+	if r := status.Results; r != nil && r.Whole > 0 && cfg.Results.Structured == "" {
+		text := fmt.Sprintf("results of %s are not cut, because of output schemas", output.Plural(r.Whole, "tool"))
+		add(cfg.Problem("results", text, `write "structured: cut", or pass if that is meant`), false)
+	}
 	if _, dryRun := gw.HasPolicy(); dryRun {
 		add(cfg.Problem("policy.dryRun", "the policy refuses and hides nothing, because dryRun is set", ""), false)
 	}
