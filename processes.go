@@ -16,7 +16,7 @@ import (
 // manyCopies is the number of processes of one server from which on they are a problem.
 const manyCopies = 4
 
-// manyEnds is the number of processes of one server that have ended by themselves within an hour
+// manyEnds is the number of processes of one server that have ended unexpectedly within an hour
 // from which on they are a problem.
 const manyEnds = 5
 
@@ -41,17 +41,18 @@ func (s *BackendStatus) setProcesses(p *client.ProcessStats) {
 
 // processProblems returns what is wrong with the processes.
 func (v *view) processProblems(processes []client.ProcessStats) (problems []string) {
-	for i, b := range v.backends {
+	for i := range processes {
+		p, b := &processes[i], v.backends[i]
 		if b.srv.Memory > 0 && !client.MeasuresMemory() {
 			problems = append(problems, fmt.Sprintf("backend %q: memory has no effect: the memory of processes is not measured on %s", b.Name(), runtime.GOOS))
 		}
-		if n := processes[i].Open; n >= manyCopies && !b.srv.Share {
+		if n := p.Open; n >= manyCopies && !b.srv.Share {
 			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
 				b.Name(), n, code.ChildCopies))
 		}
 		// The reason why a backend is down has how its process ended.
-		if n := processes[i].Ended; n >= manyEnds && v.offered[i].State != backend.Down {
-			problems = append(problems, fmt.Sprintf("backend %q: its process has ended %d times by itself within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
+		if n := p.Ended; n >= manyEnds && v.offered[i].State != backend.Down {
+			problems = append(problems, fmt.Sprintf("backend %q: its process has ended unexpectedly %d times within the last hour; 'signalbox logs %s' has what it wrote before [%s]",
 				b.Name(), n, b.Name(), code.ChildRestarts))
 		}
 	}

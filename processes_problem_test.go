@@ -18,7 +18,7 @@ func TestProcessThatKeepsEndingIsAProblem(t *testing.T) {
 	v := &view{offered: []*backend.Offer{{State: backend.Live}}, backends: []*activeBackend{{Backend: backend.New(backend.Config{Name: "s"}), srv: config.Backend{Name: "s"}}}}
 	for n, want := range map[int][]string{
 		4: nil,
-		5: {`backend "s": its process has ended 5 times by itself within the last hour; 'signalbox logs s' has what it wrote before [` + code.ChildRestarts + `]`},
+		5: {`backend "s": its process has ended unexpectedly 5 times within the last hour; 'signalbox logs s' has what it wrote before [` + code.ChildRestarts + `]`},
 	} {
 		if got := v.processProblems([]client.ProcessStats{{Ended: n}}); !slices.Equal(got, want) {
 			t.Errorf("after %d ends: %q, want %q", n, got, want)

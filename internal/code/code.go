@@ -83,7 +83,9 @@ const (
 )
 
 // The code of what lists of tools cost.
-const CostHigh = "SB_COST_HIGH"
+const (
+	CostHigh = "SB_COST_HIGH"
+)
 
 // The codes of calls that the policy refuses.
 const (
@@ -335,8 +337,8 @@ func All() []Entry {
 			"A server of a legacy revision has a process for each client that uses it, because it may keep something for the client.",
 			"If it keeps nothing for its clients, `share: true` in its entry lets all of them use one process.", false,
 		}, {
-			ChildRestarts, "The process of a server has ended five times or more by itself within an hour.",
-			"It crashes, is killed, or ends when it has nothing to do. Each end loses what it kept for its clients, and the next call starts it again.",
+			ChildRestarts, "The process of a server has ended unexpectedly five times or more within an hour.",
+			"It crashes, is killed, as by `memory`, or ends when it has nothing to do. Each end loses what it kept for its clients, and the next call starts it again.",
 			"Read what it wrote before with `signalbox logs NAME`.", true,
 		}, {
 			ChildLeft, "The process of a server has ended, and others that it has started were still running.",

@@ -27,7 +27,7 @@ type children struct {
 	mu      sync.Mutex
 	running map[*Child]struct{}
 	starts  []time.Time // within startsTime, oldest first
-	ends    []time.Time // of those that ended by themselves, likewise
+	ends    []time.Time // of those that ended unexpectedly, likewise
 }
 
 func (s *children) add(c *Child, now time.Time) {
