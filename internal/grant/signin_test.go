@@ -289,7 +289,7 @@ func TestReread(t *testing.T) {
 }
 
 // A sign-out is an event once, in the process that signs out and in one that has used the grant. A
-// second sign-in ends nothing.
+// second sign-in is not one.
 func TestSignOutIsAnEvent(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
 		elsewhere := new(eventList)
