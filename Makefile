@@ -71,7 +71,7 @@ conformance: needs-npm ## the official suite: against our server, our client, an
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
 
-bench: build ## what the gateway costs, into docs/performance.md: three quarters of an hour; GROUP=calls,lists measures these alone; GROUP=before BEFORE=path compares with another version's program
+bench: build ## what the gateway costs, into docs/performance.md: almost an hour; GROUP=calls,lists measures these alone; GROUP=before BEFORE=path compares with another version's program
 	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -update $(CURDIR)/docs/performance.md $(if $(BEFORE),-before $(abspath $(BEFORE))) $(if $(GROUP),-group $(GROUP))
 
 bench-check: build ## the short form of bench: which marks ratios and counts miss, and whether one became worse; GROUP as above

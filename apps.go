@@ -72,6 +72,12 @@ func (v *view) mayHaveApp(b *activeBackend) bool {
 	return b.srv.HasApps() || v.catalog.HasApp(b.Name()) || extension.Declares(v.offerOf(b).Server.Capabilities, extension.UI)
 }
 
+// hasOneSession reports whether all clients share a session with the backend, and so have one list.
+// Modern servers have no sessions: each request has the capabilities of its client.
+func (v *view) hasOneSession(b *activeBackend) bool {
+	return b.srv.Share && v.offerOf(b).Server.Version.Era() != mcp.EraModern
+}
+
 // mayHaveApps reports whether any backend has an app, or may have one in the lists of a user.
 func (v *view) mayHaveApps() bool {
 	return v.catalog.HasApps() || v.hasUsers(v.offered) || slices.ContainsFunc(v.backends, v.mayHaveApp)

@@ -199,6 +199,30 @@ func TestSecondListsAreOfServersWithAnApp(t *testing.T) {
 	})
 }
 
+// With share, a modern server has lists of its own for clients that render apps, and one with sessions has the same for all:
+// its only session is that of other clients.
+func TestSecondListsOfASharedServer(t *testing.T) {
+	eraCells(t, func(t *testing.T, v mcp.Version, modern bool) {
+		s := newAppServer(modern, []string{page("show"), tool("text", "")}, []string{page("show"), page("more")})
+		h := gatewaytest.Backends{"b": s}.Open(t, func(cfg *config.Config) { cfg.Servers[0].Share = true })
+		host, plain := openAs(h, v, rendering), openAs(h, v, `{}`)
+		plain.wantNames("b__show", "b__text")
+		if modern {
+			host.wantNames("b__show", "b__more")
+			host.wantCalled("b__more", "more of b, renders true")
+		} else {
+			host.wantNames("b__show", "b__text")
+			host.wantCalled("b__text", "text of b, renders false")
+		}
+		plain.wantCalled("b__text", "text of b, renders false")
+		all := h.G.Definitions()
+		h.G.ReadAppTools(t.Context(), all)
+		if n := len(all.Items); modern != (n == 3) || !modern && n != 2 {
+			t.Errorf("its definitions are %+v", all.Items)
+		}
+	})
+}
+
 // A client that renders apps is notified when the lists for such clients change, also if the
 // others do not.
 func TestListChangesForClientsThatRenderApps(t *testing.T) {

@@ -86,6 +86,7 @@ func (g *Gateway) awaitFeatureLists(ctx context.Context, req *mcp.Request) {
 			l.refresh(b)
 		}
 	}
+	l.refreshOutdated(g.view.Load())
 	l.awaitFetches(ctx, v.cfg.Limits.FirstList, g.within(req.Profile, anyBackend))
 }
 
@@ -100,6 +101,7 @@ func (g *Gateway) featureListsReady(req *mcp.Request) bool {
 			return false
 		}
 	}
+	l.refreshOutdated(g.view.Load())
 	return l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
@@ -132,12 +134,11 @@ func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 
 // needsFeatureFetch reports whether the lists of a backend must be fetched for a
 // set of features. If a backend offers the usual lists to clients with fewer capabilities, it
-// offers them to these. A backend with a session shared by all clients offers the same
-// to all.
+// offers them to these.
 func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	v := g.view.Load()
 	p := v.featuresAt(b, l.features)
-	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
+	if state := b.Offer().State; v.hasOneSession(b) || state != backend.Live && !state.IsResting() || p == backend.AllFeatures || l.hasTried(b, p) {
 		return false
 	}
 	all := &g.perClient
@@ -214,6 +215,7 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 		return
 	}
 	if l := sessionLists(req.Scope); l != nil {
+		l.refreshOutdated(l.base())
 		l.awaitFetches(ctx, patience, g.within(req.Profile, want))
 	}
 }
@@ -224,7 +226,11 @@ func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 		return !g.view.Load().at(req.Profile).isBehind(anyBackend)
 	}
 	l := sessionLists(req.Scope)
-	return l == nil || l.fetching(g.within(req.Profile, anyBackend)) == nil
+	if l == nil {
+		return true
+	}
+	l.refreshOutdated(l.base())
+	return l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
 // clientLists holds what backends offer to clients with the same capabilities, or to one
@@ -412,10 +418,19 @@ func (l *clientLists) close() {
 // view returns the client's view, built on v. If the base lists have changed since a
 // fetch, it starts another fetch.
 func (l *clientLists) view(v *view) *view {
+	seen, isNew := l.buildOn(v)
+	if isNew && l.features.Has(backend.RendersApps) {
+		l.g.logAppProblems(v, seen)
+	}
+	return seen
+}
+
+// buildOn returns the view, and reports whether it was built now.
+func (l *clientLists) buildOn(v *view) (seen *view, isNew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v == l.builtOn && l.built != nil {
-		return l.built
+		return l.built, false
 	}
 	l.dropRemovedLocked(v)
 	offers, differs := slices.Clone(v.offered), false
@@ -424,12 +439,7 @@ func (l *clientLists) view(v *view) *view {
 		if own == nil || own.lists == nil && !own.isRendered() || offers[i].Refused {
 			continue
 		}
-		// Lists that are the same for clients that render apps may become others.
-		if !own.base.Equal(&offers[i].Lists) || own.isRendered() && own.noted != offers[i].Notices {
-			own.base, own.noted = offers[i].Lists, offers[i].Notices
-			l.setLocked(own, own.lists)
-			l.refreshLocked(b)
-		}
+		l.refreshOutdatedLocked(b, own, offers[i])
 		if own.lists != nil {
 			differs = true
 			next := *offers[i]
@@ -445,7 +455,27 @@ func (l *clientLists) view(v *view) *view {
 		l.g.derive(&next, v)
 		l.built = &next
 	}
-	return l.built
+	return l.built, true
+}
+
+// refreshOutdated starts fetching the lists of which the base has changed since they were fetched.
+func (l *clientLists) refreshOutdated(v *view) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, b := range v.backends {
+		if own := l.own[b.Backend]; own != nil && (own.lists != nil || own.isRendered()) && !v.offered[i].Refused {
+			l.refreshOutdatedLocked(b, own, v.offered[i])
+		}
+	}
+}
+
+func (l *clientLists) refreshOutdatedLocked(b *activeBackend, own *backendLists, base *backend.Offer) {
+	// Lists that are the same for clients that render apps may become others.
+	if !own.base.Equal(&base.Lists) || own.isRendered() && own.noted != base.Notices {
+		own.base, own.noted = base.Lists, base.Notices
+		l.setLocked(own, own.lists)
+		l.refreshLocked(b)
+	}
 }
 
 // dropRemovedLocked drops the lists of backends that a reload has removed.

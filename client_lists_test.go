@@ -215,6 +215,34 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 	}
 }
 
+// When the shared lists have changed, the next list of a client with other capabilities is
+// as new as they are.
+func TestListForCapabilitiesIsNotOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGrowing()
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		if got := h.PostModern("1", "tools/list", "", "").Body; strings.Contains(got, "b__ask") || !strings.Contains(got, "b__grow") {
+			t.Fatal(got)
+		}
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.can[x.R.Header.Get("Mcp-Session-Id")] {
+				x.Result(gatewaytest.ToolList("new", "ask"))
+			} else {
+				x.Result(gatewaytest.ToolList("new"))
+			}
+		}
+		if _, err := h.G.RetryBackend(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if got := h.PostModern("1", "tools/list", "", "").Body; !strings.Contains(got, "b__new") || strings.Contains(got, "b__grow") {
+			t.Errorf("listed after a change: %s", got)
+		}
+	})
+}
+
 // A server with the usual lists for clients without capabilities is not queried again
 // for clients with more.
 func TestCapabilitiesThatMakeNoDifference(t *testing.T) {

@@ -67,7 +67,7 @@ func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
 	case srv.HeadersHelper != nil:
 		h := srv.HeadersHelper
 		helper, err := grant.NewHelper(grant.HelperConfig{
-			Backend: srv.Name, URL: srv.URL, Command: h.Command, Env: environ(h.Env), Every: h.Every, Logger: g.log,
+			Backend: srv.Name, URL: srv.URL, Command: h.Command, Env: environ(h.Env), Every: h.Every, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 		})
 		if err != nil {
 			return &brokenCredentials{helperStatus(), err}
@@ -142,7 +142,7 @@ func newOwnCredentials(srv *config.Backend, g *Gateway) (*ownCredentials, error)
 	cfg := grant.Config{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests,
 		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), Logger: g.log,
+		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
 	if o.Resource == config.ResourceAuto {
 		cfg.Resource = ""

@@ -171,6 +171,8 @@ func TestAsGateway(t *testing.T) {
 	if o == nil || o.As != "gateway" || o.Grant != "clientCredentials" || o.Issuer != p.issuer.URL || o.Outcome != "ok" || strings.Join(o.Scopes, " ") != "crm.read" || o.Until.Before(time.Now()) {
 		t.Errorf("status %+v", o)
 	}
+	wantRefreshes(t, g, "ok", "1")
+	wantRefreshes(t, g, "refused", "0")
 	status, err := json.Marshal(g.Status())
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +181,23 @@ func TestAsGateway(t *testing.T) {
 		if strings.Contains(text, "canary") {
 			t.Errorf("%s has a credential:\n%s", what, text)
 		}
+	}
+}
+
+// refreshesOf returns the number of refreshes for the backend with an outcome.
+func refreshesOf(t *testing.T, g *signalbox.Gateway, outcome string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	signalbox.Local(g.Operations()).ServeHTTP(w, operatorRequest(t, "/metrics"))
+	_, rest, _ := strings.Cut(w.Body.String(), "\nsignalbox_refreshes_total{backend=\"crm\",outcome=\""+outcome+"\"} ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
+
+func wantRefreshes(t *testing.T, g *signalbox.Gateway, outcome, want string) {
+	t.Helper()
+	if got := refreshesOf(t, g, outcome); got != want {
+		t.Errorf("refreshes with the outcome %s: %q, want %s", outcome, got, want)
 	}
 }
 
@@ -191,6 +210,10 @@ func TestAsGatewayRefused(t *testing.T) {
 	s := retried(t, g, "down")
 	if s.Code != "SB_AUTH_BACKEND" || !strings.Contains(s.Reason, "invalid_client") || !strings.Contains(s.Reason, "oauth.clientSecret") || s.OAuth == nil || !strings.Contains(s.OAuth.Outcome, "invalid_client") {
 		t.Errorf("reason %q, code %s, status %+v", s.Reason, s.Code, s.OAuth)
+	}
+	wantRefreshes(t, g, "ok", "0")
+	if n := refreshesOf(t, g, "refused"); n == "0" || n == "" {
+		t.Errorf("%q refreshes were refused", n)
 	}
 	p.refuses.Store(false)
 	// An attempt that had begun before may end now.

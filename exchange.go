@@ -49,7 +49,7 @@ func newExchangeCredentials(srv *config.Backend, g *Gateway) (*exchangeCredentia
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, Issuer: o.Issuer,
 		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
 		Scopes: o.Scopes, Resource: o.Resource, Audience: o.Audience, Parameters: make(map[string]string),
-		SharedLists: o.Lists == config.ListsShared, Logger: g.log,
+		SharedLists: o.Lists == config.ListsShared, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
 	if o.Resource == config.ResourceAuto {
 		cfg.Resource = ""

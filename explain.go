@@ -45,7 +45,7 @@ type Explanation struct {
 	Incomplete []string `json:"incomplete,omitempty"`
 
 	// Unlisted describes the backends that may have the name, and list it for none of the users
-	// that have lists of their own there.
+	// that have lists of their own there, or the one with a template for it that is held.
 	Unlisted []string `json:"unlisted,omitempty"`
 
 	// Server is the backend of this name, and Disabled the position of one that is disabled.
@@ -151,7 +151,7 @@ type explainer struct {
 
 	profile *catalog.Profile // nil for everything
 
-	isOfUsers bool // it is about the lists of some users
+	isOfSome bool // it is about lists that only some clients have
 }
 
 func (x *explainer) explain() *Explanation {
@@ -178,6 +178,7 @@ func (x *explainer) explain() *Explanation {
 		e.Items = append(e.Items, item)
 	}
 	x.ofUsers(e, allow)
+	x.ofAppTools(e, allow)
 	// A URI may be read although no list has it, or none that is offered.
 	if entry, ok := x.seen.catalog.Resource(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		if from, ok := x.seen.catalog.Route(x.name); ok {
@@ -236,6 +237,10 @@ func (x *explainer) explainUnlisted(e *Explanation) {
 		}
 	}
 	e.Former = x.g.former.find(x.name)
+	if held := x.seen.catalog.HeldFor(x.name); held != nil {
+		e.Unlisted = append(e.Unlisted, fmt.Sprintf("server %s has the template %q for it, which is held: look at it with signalbox approve %s", held.BackendName, held.Own, held.BackendName))
+		return
+	}
 	for i, b := range x.v.backends {
 		switch text := x.unlistedForUsers(b, x.v.offered[i]); {
 		case x.v.offered[i].Known() || !b.mayOffer(x.name):
@@ -338,20 +343,35 @@ func (x *explainer) changes(d *catalog.Decision) (all []ExplainedChange) {
 	}
 	key := pins.Key{Server: d.BackendName, Kind: kind, Name: d.Own}
 	found := x.g.changedDefinitions.of(key)
-	if digest, ok := x.v.cfg.Lock().Digest(key); ok {
-		approved, hasText := x.v.pins.text(digest)
-		found = nil
-		for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
-			if of, ok := pinKey(d.BackendName, d.Kind, item); ok && of == key && hasText {
-				found = pins.Diff(approved, item)
-				break
-			}
-		}
+	if key.Face = faceOf(d.Kind, x.v.rendered); key.Face == pins.UI && x.isOfSome {
+		found = nil // those are of the other list
+	}
+	if digest, ok := x.v.cfg.Lock().Compared(key); ok {
+		found = x.changesFrom(digest, key, d)
 	}
 	for _, c := range found {
 		all = append(all, ExplainedChange(c))
 	}
 	return all
+}
+
+// changesFrom returns how an item differs from the approved definition with a digest.
+func (x *explainer) changesFrom(digest pins.Digest, key pins.Key, d *catalog.Decision) []pins.Difference {
+	approved, ok := x.v.pins.text(digest)
+	if !ok {
+		return nil
+	}
+	for _, item := range x.in[d.Backend].Lists[d.Kind].Items {
+		of, ok := x.v.pinKey(d.BackendName, d.Kind, item)
+		switch {
+		case !ok || of != key:
+		case x.v.cfg.Lock().Approves(key, x.v.pins.digests.Of(item)):
+			return nil
+		default:
+			return pins.Diff(approved, item)
+		}
+	}
+	return nil
 }
 
 // step adds a step with the position of its setting.
@@ -395,6 +415,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		x.offered(it, d)
 		x.ofApp(it, d)
 		x.filters(it, d)
+		x.results(it, d)
 		if x.v.policy != nil && !x.v.policy.dryRun {
 			it.step(x.places.Setting("", "policy"), forAllowed)
 		}
@@ -523,7 +544,7 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 // withheldFrom returns the capabilities that clients lack for which the backend does not list
 // the item. Only capabilities with which clients have come are known.
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
-	if x.isOfUsers { // which were requested for clients with each capability
+	if x.isOfSome { // which were requested for clients with each capability
 		return nil
 	}
 	all := &x.g.perClient

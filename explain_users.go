@@ -93,7 +93,7 @@ func (x *explainer) with(place int, o *backend.Offer) *explainer {
 	own, v := *x, *x.v
 	v.offered = slices.Clone(v.offered)
 	v.offered[place] = o
-	own.v, own.isOfUsers = &v, true
+	own.v, own.isOfSome = &v, true
 	own.in = slices.Clone(x.in)
 	own.in[place] = v.backends[place].input(o)
 	own.in[place].OwnNames = x.in[place].OwnNames

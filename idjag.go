@@ -45,7 +45,7 @@ func newIDJAGCredentials(srv *config.Backend, g *Gateway) (*idJAGCredentials, er
 	cfg := grant.IDJAGConfig{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, ProviderOAuth: provider, Issuer: o.Issuer,
 		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), IDTokens: g.idTokens,
-		SharedLists: o.Lists == config.ListsShared, Listed: func() { g.listAgain(srv.Name) }, Logger: g.log,
+		SharedLists: o.Lists == config.ListsShared, Listed: func() { g.listAgain(srv.Name) }, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
 	if o.IsGateway() {
 		cfg.File = o.IDToken

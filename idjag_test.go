@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -218,7 +219,11 @@ func TestIDJAGOfUsers(t *testing.T) {
 	cfg := p.entry(t, `"idToken": "unused"`)
 	srv := &cfg.Servers[0]
 	srv.OAuth.As, srv.OAuth.IDToken = config.AsUser, ""
-	g := &Gateway{log: slog.New(slog.DiscardHandler), idTokens: users{"corp:ann": p.idToken("ann")}}
+	counts, err := metrics.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), idTokens: users{"corp:ann": p.idToken("ann")}, metrics: counts}
 	access := g.credentialsFor(srv)
 	defer access.close()
 	call := func(principal string) (client.Credential, error) {
@@ -228,7 +233,7 @@ func TestIDJAGOfUsers(t *testing.T) {
 		t.Errorf("a user with an ID token: %v", err)
 	}
 	sent := p.got("provider")
-	_, err := call("corp:bob")
+	_, err = call("corp:bob")
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if !ok || f.Reason != "SB_AUTH_SIGN_IN" || f.Outcome != mcp.NotDispatched || !strings.Contains(f.Error(), "identity provider") {
 		t.Errorf("a user without: %v", err)

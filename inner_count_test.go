@@ -5,6 +5,7 @@ package signalbox
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -92,5 +93,40 @@ func TestOuterCallHasTheWorst(t *testing.T) {
 	by.record(&c)
 	if c.Inner != 101 || c.InnerOutcome != "failed" || c.InnerDelivery != mcp.Unknown {
 		t.Errorf("%d calls, the worst %s %s", c.Inner, c.InnerOutcome, c.InnerDelivery)
+	}
+}
+
+// Calls are within one another four times: the fifth is refused, and nothing is sent for it.
+func TestDepthOfInnerCalls(t *testing.T) {
+	calls := 0
+	shop := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		switch req.Method {
+		case "server/discover":
+			return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
+		case "tools/list":
+			return mcp.NewResult([]byte(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`))
+		}
+		calls++
+		return mcp.NewResult([]byte(`{"content":[]}`))
+	})
+	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "s", Handler: shop}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	params, err := mcp.ParseObject([]byte(`{"name":"s__x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := new(mcp.Request)
+	for depth := 1; depth <= 5; depth++ {
+		_, err := g.inner(t.Context(), outer, new(outerCall), "tools/call", &params, noCaller{})
+		if most := min(depth, 4); calls != most || (err != nil) != (depth > most) {
+			t.Errorf("depth %d: %d calls, %v", depth, calls, err)
+		}
+		if refused, _ := errors.AsType[*mcp.Error](err); depth > 4 && (refused == nil || refused.Code != mcp.CodeInvalidParams) {
+			t.Errorf("depth %d: %v", depth, err)
+		}
+		outer = &mcp.Request{Outer: append(outer.Outer, mcp.OuterCall{Name: "call_tool"})}
 	}
 }

@@ -50,7 +50,7 @@ type ListProblem struct {
 func (g *Gateway) ListProblems() []ListProblem {
 	v := g.view.Load()
 	var all []ListProblem
-	for _, p := range v.catalog.Problems() {
+	for _, p := range slices.Concat(v.catalog.Problems(), g.allAppProblems(v)) {
 		found := ListProblem{Problem: v.cfg.Problem(pathOf(v.cfg, &p), p.Message(), "")}
 		found.Code = p.Code
 		isBuiltIn := p.Profile != "" && !slices.ContainsFunc(v.cfg.Profiles, func(of config.Profile) bool { return of.Name == p.Profile })

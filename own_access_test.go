@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox"
 )
 
 // own sends a request of a program about the access of its user, and returns the answer.
@@ -113,8 +116,14 @@ func TestSignInWithTicket(t *testing.T) {
 	if _, text := g.own(http.MethodDelete, "/crm", bob); !strings.Contains(text, `"deleted":0`) {
 		t.Errorf("another user signs out: %s", text)
 	}
+	if n := endedGrants(t, g); n != "0" {
+		t.Errorf("%s grants have ended", n)
+	}
 	if _, text := g.own(http.MethodDelete, "/crm", ann); !strings.Contains(text, `"deleted":1`) || !strings.Contains(text, `"noRevocation":true`) {
 		t.Errorf("signs out: %s", text)
+	}
+	if n := endedGrants(t, g); n != "1" {
+		t.Errorf("%s grants have ended, want 1 that was revoked", n)
 	}
 	if res := g.call(ann, "tools/call", "crm__sign_in", withURL, ""); !strings.Contains(res, `"input_required"`) {
 		t.Errorf("after the sign-out: %s", res)
@@ -122,6 +131,16 @@ func TestSignInWithTicket(t *testing.T) {
 	if strings.Contains(g.log.String(), ticket) {
 		t.Error("the log has the ticket")
 	}
+}
+
+// endedGrants returns the number of the events grant_ended.
+func endedGrants(t *testing.T, g *signInGateway) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	signalbox.Local(g.Operations()).ServeHTTP(w, operatorRequest(t, "/metrics"))
+	_, rest, _ := strings.Cut(w.Body.String(), "\nsignalbox_events_total{kind=\"grant_ended\"} ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
 }
 
 // Pages cannot begin or end the access of a user, and no answer differs between a server that is

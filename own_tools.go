@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -71,11 +72,8 @@ type findArguments struct {
 
 // read reads and checks the arguments. The text is what is wrong with them, or "".
 func (a *findArguments) read(raw []byte) (wrong string) {
-	if raw == nil {
-		raw = []byte("{}")
-	}
-	if err := json.Unmarshal(raw, a); err != nil {
-		return "find_tool: the arguments are not as its inputSchema has them: " + err.Error()
+	if wrong = readArguments(raw, a); wrong != "" {
+		return "find_tool: " + wrong
 	}
 	switch a.Detail = cmp.Or(a.Detail, "schema"); {
 	case strings.TrimSpace(a.Query) == "":
@@ -87,6 +85,27 @@ func (a *findArguments) read(raw []byte) (wrong string) {
 	}
 	a.Limit = cmp.Or(a.Limit, findDefault)
 	return ""
+}
+
+// readArguments reads the arguments of a tool of the gateway. The text is what is wrong with their form, or "".
+func readArguments(raw []byte, into any) (wrong string) {
+	if raw == nil {
+		return ""
+	}
+	err := json.Unmarshal(raw, into)
+	mistyped, isMistyped := errors.AsType[*json.SemanticError](err)
+	switch {
+	case err == nil:
+		return ""
+	case !isMistyped:
+		return "an argument is given twice"
+	case mistyped.JSONPointer == "":
+		return "the arguments must be an object"
+	case mistyped.GoType != nil && mistyped.GoType.Kind() == reflect.String:
+		return mistyped.JSONPointer.LastToken() + " must be a string"
+	default:
+		return mistyped.JSONPointer.LastToken() + " must be a whole number"
+	}
 }
 
 // foundTool is a tool that fits a query.

@@ -100,7 +100,8 @@ func TestSearchView(t *testing.T) {
 					`{}`:                         "query is missing",
 					`{"query":"x","limit":11}`:   "limit must be from 1 to 10",
 					`{"query":"x","detail":"y"}`: "detail must be",
-					`{"query":7}`:                "the arguments are not as",
+					`{"query":["x"]}`:            "query must be a string",
+					`{"query":"x","limit":"9"}`:  "limit must be a whole number",
 					`{"query":"zzz"}`:            "No tool has any word",
 				} {
 					if got := textIn(t, c.toolCall("find_tool", arguments)); !strings.Contains(got, want) {

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
@@ -161,16 +163,20 @@ const (
 	pagesTimeout = 30 * time.Second
 )
 
-// ReadPages reads the HTML of the apps of the servers in all, and adds it, compared with the lock file. A page that cannot be
+// ReadPages reads the HTML of the apps of the servers in all, and adds it, compared with the lock file. Of tools for
+// clients that render apps alone it reads the pages only after ReadAppTools. A page that cannot be
 // read is in Unread of its server.
 func (g *Gateway) ReadPages(ctx context.Context, all *Definitions) {
 	ctx, cancel := context.WithTimeout(ctx, pagesTimeout)
 	defer cancel()
 	v := g.view.Load()
-	named, keys := make(pages), make(map[string][]pins.Key)
+	named, keys := make(pages), make(map[string][]namedPage)
 	v.addNamed(named)
-	for _, key := range named {
-		keys[key.Server] = append(keys[key.Server], key)
+	plain := maps.Clone(named)
+	all.addNamedByApps(named)
+	for at, key := range named {
+		_, isPlain := plain[at]
+		keys[key.Server] = append(keys[key.Server], namedPage{key, !isPlain})
 	}
 	read := make([][]Definition, len(all.Servers))
 	var group sync.WaitGroup
@@ -187,28 +193,38 @@ func (g *Gateway) ReadPages(ctx context.Context, all *Definitions) {
 	all.Items = slices.Concat(append([][]Definition{all.Items}, read...)...)
 }
 
+// namedPage is a page that a tool names.
+type namedPage struct {
+	pins.Key
+
+	byApps bool // only tools for clients that render apps name it, so that it is read as such a client
+}
+
 // readPages reads the pages of one server.
-func (v *view) readPages(ctx context.Context, b *activeBackend, keys []pins.Key, s *DefinedServer) []Definition {
-	slices.SortFunc(keys, func(a, b pins.Key) int { return cmp.Compare(a.Name, b.Name) })
+func (v *view) readPages(ctx context.Context, b *activeBackend, named []namedPage, s *DefinedServer) []Definition {
+	slices.SortFunc(named, func(a, b namedPage) int { return cmp.Compare(a.Name, b.Name) })
 	var d Definitions
-	for _, key := range keys {
-		definition, err := readPage(ctx, b, key.Name)
+	for _, page := range named {
+		definition, err := readPage(ctx, b, page)
 		if err != nil {
-			s.Unread = append(s.Unread, UnreadPage{key.Name, err.Error()})
+			s.Unread = append(s.Unread, UnreadPage{page.Name, err.Error()})
 			continue
 		}
-		d.add(v.pins, key, definition)
+		d.add(v.pins, page.Key, definition)
 	}
 	return d.Items
 }
 
 // readPage reads a page.
-func readPage(ctx context.Context, b *activeBackend, uri string) ([]byte, error) {
+func readPage(ctx context.Context, b *activeBackend, page namedPage) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	req, err := mcp.NewRequest("resources/read", append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
+	req, err := mcp.NewRequest("resources/read", append(jsonscan.AppendString([]byte(`{"uri":`), page.Name), '}'))
 	if err != nil {
 		return nil, err
+	}
+	if page.byApps {
+		req.Client = b.PeerOf(backend.AllFeatures | backend.RendersApps)
 	}
 	res, err := b.Backend.Serve(ctx, req, noCaller{})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 )
 
 // This file applies internal/pins to the lists of backends, before the catalog is built from them: what is
@@ -29,9 +30,10 @@ type pinsInUse struct {
 	digests *pins.Digester
 
 	mu    sync.Mutex
-	texts map[pins.Digest][]byte // of approved definitions; nil for one that is missing
-	held  map[pins.Key]string    // pages that were held when they were last read, and why
-	known map[listedItem]itemPin // the latest items
+	texts map[pins.Digest][]byte   // of approved definitions; nil for one that is missing
+	held  map[pins.Key]string      // pages that were held when they were last read, and why
+	apps  map[catalog.Problem]bool // those of clients that render apps that are in the log
+	known map[listedItem]itemPin   // the latest items
 }
 
 func newPinsInUse(cfg *config.Config) *pinsInUse {
@@ -99,6 +101,7 @@ func (p *pinsInUse) judge(key pins.Key, definition json.RawMessage) pins.Verdict
 type listedItem struct {
 	backend string
 	kind    catalog.Kind
+	face    pins.Face
 	first   weak.Pointer[byte]
 	size    int
 }
@@ -112,15 +115,20 @@ const maxJudged = 20_000
 // judgeItem is the Options.Pin of the catalog. It judges an item when its list has been fetched, and not for each
 // catalog that has it.
 func (p *pinsInUse) judgeItem(backend string, k catalog.Kind, item json.RawMessage) catalog.Pin {
+	return p.judgeListed(backend, k, pins.Plain, item)
+}
+
+// judgeListed is judgeItem for a list of the face.
+func (p *pinsInUse) judgeListed(backend string, k catalog.Kind, face pins.Face, item json.RawMessage) catalog.Pin {
 	if p == nil || len(item) == 0 {
 		return catalog.Pin{Item: item}
 	}
-	at := listedItem{backend, k, weak.Make(&item[0]), len(item)}
+	at := listedItem{backend, k, face, weak.Make(&item[0]), len(item)}
 	p.mu.Lock()
 	j, ok := p.known[at]
 	p.mu.Unlock()
 	if !ok {
-		j = p.judgeNew(backend, k, item)
+		j = p.judgeNew(backend, k, face, item)
 		p.keep(at, j)
 	}
 	if j.Item == nil {
@@ -138,11 +146,12 @@ func (p *pinsInUse) keep(at listedItem, j itemPin) {
 	p.known[at] = j
 }
 
-func (p *pinsInUse) judgeNew(backend string, k catalog.Kind, item json.RawMessage) (j itemPin) {
+func (p *pinsInUse) judgeNew(backend string, k catalog.Kind, face pins.Face, item json.RawMessage) (j itemPin) {
 	key, ok := pinKey(backend, k, item)
 	if !ok {
 		return j
 	}
+	key.Face = face
 	v := p.judge(key, item)
 	j.Held = v.Held()
 	if v.State == pins.Frozen {
@@ -188,14 +197,15 @@ func (b *activeBackend) isOwn(o *backend.Offer) bool { return b.client == nil ||
 // Definition is what a server offers to models, as the server gives it.
 type Definition struct {
 	Server string `json:"server"`
-	Kind   string `json:"kind"`   // tool, prompt, template, skill or instructions; with ReadPages also page
-	Name   string `json:"name"`   // its own name or URI; "" for instructions
-	Listed string `json:"listed"` // the definition, as JSON text
+	Kind   string `json:"kind"`           // tool, prompt, template, skill or instructions; with ReadPages also page
+	Name   string `json:"name"`           // its own name or URI; "" for instructions
+	Face   string `json:"face,omitempty"` // ui for a tool that is listed so to clients that render apps; by ReadAppTools
+	Listed string `json:"listed"`         // the definition, as JSON text
 
 	State    string `json:"state"`              // unpinned, approved, new, changed or frozen
 	Held     bool   `json:"held"`               // neither listed nor called
 	Sign     string `json:"sign,omitempty"`     // a character that people do not see, such as U+200B
-	Approved string `json:"approved,omitempty"` // the approved definition, if it is another one and its text is there
+	Approved string `json:"approved,omitempty"` // the approved definition that it is compared with, if it is another one and its text is there
 
 	// Advice is about texts that are addressed to the model or name tools of other servers, unless the definition is
 	// approved. Nothing follows from it.
@@ -205,9 +215,10 @@ type Definition struct {
 // DefinedServer is a server of Definitions.
 type DefinedServer struct {
 	Name    string `json:"name"`
-	Is      string `json:"is"`      // as the server names itself
-	Version string `json:"version"` // of it
-	Known   bool   `json:"known"`   // all its definitions are here
+	Is      string `json:"is"`                // as the server names itself
+	Version string `json:"version"`           // of it
+	Package string `json:"package,omitempty"` // that is installed and run, as the configuration has it
+	Known   bool   `json:"known"`             // all its definitions are here
 	Reason  string `json:"reason,omitempty"`
 
 	Unread []UnreadPage `json:"unread,omitempty"` // by ReadPages
@@ -240,6 +251,9 @@ func (v *view) definitions() *Definitions {
 		in := b.input(o)
 		s := DefinedServer{Name: b.Name(), Known: o.Known(), Reason: o.Reason}
 		s.Is, s.Version = infoName(o.Server.Info), infoVersion(o.Server.Info)
+		if p, ok := runner.Find(b.srv.Command, b.srv.Args); ok {
+			s.Package = p.Spec()
+		}
 		if in.Instructions != "" {
 			all.add(v.pins, pins.Key{Server: b.Name(), Kind: pins.Instructions}, jsonscan.AppendString(nil, in.Instructions))
 		}
@@ -248,7 +262,7 @@ func (v *view) definitions() *Definitions {
 				s.Known, s.Reason = false, problem
 			}
 			for _, item := range in.Lists[k].Items {
-				if key, ok := pinKey(b.Name(), k, item); ok && !seen[key] { // the first one counts, as in the catalog
+				if key, ok := v.pinKey(b.Name(), k, item); ok && !seen[key] { // the first one counts, as in the catalog
 					seen[key] = true
 					all.add(v.pins, key, item)
 				}
@@ -301,8 +315,8 @@ func (v *view) adviceText(server string) string {
 // add adds one definition.
 func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
 	v := p.judge(key, listed)
-	it := Definition{Server: key.Server, Kind: string(key.Kind), Name: key.Name, Listed: string(listed), State: string(v.State), Held: v.Held(), Sign: v.Sign}
-	if digest, ok := p.cfg.Lock().Digest(key); ok && v.State != pins.Approved {
+	it := Definition{Server: key.Server, Kind: string(key.Kind), Name: key.Name, Face: string(key.Face), Listed: string(listed), State: string(v.State), Held: v.Held(), Sign: v.Sign}
+	if digest, ok := p.cfg.Lock().Compared(key); ok && v.State != pins.Approved {
 		read := p.text
 		if key.Kind == pins.Page {
 			read = p.readText // too large to be kept

@@ -351,6 +351,63 @@ profiles: {p: {servers: [s, z]}}
 	}
 }
 
+// A held template has no resources, whatever its scheme, also where one server alone has resources at all. Those that no template
+// is for are read as ever, and so is what the server lists.
+func TestC12ResourcesOfAHeldTemplate(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShop(modern)
+			templates := func(name string) string {
+				return fmt.Sprintf(`{"resourceTemplates":[{"uriTemplate":"vault:///{id}","name":"%[1]s"},{"uriTemplate":"ui://vault/{id}","name":"%[1]s"},{"uriTemplate":"open:///{+path}","name":"open"}]}`, name)
+			}
+			s.On["resources/templates/list"] = gatewaytest.ResultHandler(templates(newText))
+			s.On["resources/list"] = gatewaytest.ResultHandler(`{"resources":[{"uri":"vault:///listed","name":"one"}]}`)
+			file := filepath.Join(t.TempDir(), "signalbox.yaml")
+			l, d := pins.NewLock(), pins.NewDigester(nil)
+			for template, text := range map[string]string{
+				"vault:///{id}": `{"uriTemplate":"vault:///{id}","name":"vault"}`, "ui://vault/{id}": `{"uriTemplate":"ui://vault/{id}","name":"vault"}`,
+				"open:///{+path}": `{"uriTemplate":"open:///{+path}","name":"open"}`,
+			} {
+				l.Approve(pins.Key{Server: "s", Kind: pins.Template, Name: template}, d.Of([]byte(text)))
+			}
+			writeText(t, config.LockFile(file), string(l.Format()))
+			writeText(t, file, "mcpServers: {s: {url: \"http://s/mcp\"}}\npins: {changed: hold}\nprofiles: {p: {servers: [s]}, own: {servers: [s], names: own}}\n")
+			cfg, err := config.Load(file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := gatewaytest.Open(t, *cfg, signalbox.Options{Transport: shopServers(t, s)})
+			for _, profile := range []string{"", "p", "own"} {
+				label := "s/"
+				if profile == "own" {
+					label = ""
+				}
+				for era, c := range shopClients(h.At(profile), nil) {
+					for uri, isRead := range map[string]bool{
+						"vault:///1": false, "vault:///%31": false, "VAULT:///1": false, "vault:///x/../1": false, "ui://" + label + "vault/1": false, "ui://vault/1": false, "UI://vault/1": false,
+						"vault:///listed": true, "open:///a/b": true, "other:///1": true, "ui://" + label + "other/1": true,
+					} {
+						reached := s.reached()
+						got := c.ask("resources/read", uri, readParams)
+						if strings.Contains(got, `"contents"`) != isRead || !isRead && s.reached() != reached {
+							t.Errorf("modern %t, profile %q, %s client: %s: %s, %d requests", modern, profile, era, uri, got, s.reached()-reached)
+						}
+					}
+				}
+			}
+			for uri, own := range map[string]string{"vault:///1": "vault:///{id}", "ui://s/vault/1": "ui://vault/{id}", "ui://vault/1": "ui://vault/{id}", "VAULT:///%31": "vault:///{id}"} {
+				x, want := h.G.Explain(uri, "p"), `server s has the template "`+own+`" for it, which is held: look at it with signalbox approve s`
+				if x.Offered || len(x.Unlisted) != 1 || x.Unlisted[0] != want {
+					t.Errorf("%s is explained as %+v", uri, x)
+				}
+			}
+			if x := h.G.Explain("other:///1", ""); !x.Offered || x.Unlisted != nil {
+				t.Errorf("explained as %+v", x)
+			}
+		})
+	}
+}
+
 // C12: lists that an earlier gateway has kept are judged, too, before the server has answered.
 func TestC12KeptLists(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "lists")
@@ -478,6 +535,18 @@ func TestPinsAreReported(t *testing.T) {
 			t.Errorf("%d frozen items are in the log:\n%s", n, strings.Join(log.Lines(), ""))
 		}
 	})
+}
+
+// The definitions have the package of a server that runs one, also while it is not reached.
+func TestDefinitionsHavePackages(t *testing.T) {
+	g := gatewaytest.New(t, config.Config{Servers: []config.Backend{
+		{Name: "a", Command: "/nowhere/npx", Args: []string{"-y", "@example/shop@1.2.3", "folder"}},
+		{Name: "b", Command: "/nowhere/server", Args: []string{"@example/shop@1.2.3"}},
+	}}, signalbox.Options{})
+	all := g.Definitions()
+	if len(all.Servers) != 2 || all.Servers[0].Package != "@example/shop@1.2.3" || all.Servers[1].Package != "" {
+		t.Errorf("servers %+v", all.Servers)
+	}
 }
 
 // Held items of lists of an earlier run are logged although the server is not reached.

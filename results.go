@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/bound"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -48,6 +46,7 @@ type keptResults struct {
 type keptResult struct {
 	content *bound.Content
 	origin  resultOrigin
+	mark    string // the server, if its texts are marked
 }
 
 // resultOrigin is the call that a result is of.
@@ -142,7 +141,8 @@ type ResultsStatus struct {
 	Kept    int    `json:"kept"`
 	Bytes   int64  `json:"bytes"`
 	Cut     uint64 `json:"cut"`
-	Evicted uint64 `json:"evicted"` // dropped before "results.keep", for lack of room
+	Whole   int    `json:"whole,omitempty"` // tools with results that are not cut, because of their output schemas
+	Evicted uint64 `json:"evicted"`         // dropped before "results.keep", for lack of room
 }
 
 func (k *keptResults) status() ResultsStatus {
@@ -175,6 +175,7 @@ type resultCut struct {
 	asError   bool // results of tools with an output schema are replaced by an error
 	hasSchema bool // the tool has an output schema
 	isTask    bool
+	isMarked  bool // a filter marks the results
 }
 
 // cutOf returns how results of a tool are cut for the sender of a request, or nil if they are not.
@@ -186,6 +187,7 @@ func (g *Gateway) cutOf(req *mcp.Request, v *view, id mcp.CallID, tool string, a
 	// The definition of call_tool, with which a client may have called it, has no output schema.
 	called, _ := req.Params.Text(mcp.FieldName)
 	c := &resultCut{g: g, req: req, v: v, hasSchema: called == tool && hasOutputSchema(e.JSON()), origin: resultOrigin{server: e.BackendName, tool: tool, arguments: arguments, call: id}}
+	c.isMarked = v.filters != nil && v.filters.Results(targetOf(e)).Marks()
 	return c.orNil()
 }
 
@@ -200,6 +202,8 @@ func (g *Gateway) taskCut(req *mcp.Request, b *activeBackend, name string) *resu
 			c.origin.tool, c.hasSchema = tool, hasOutputSchema(e.JSON())
 		}
 	}
+	filter := g.taskFilter(req, b, name)
+	c.isMarked = filter != nil && filter.Marks()
 	return c.orNil()
 }
 
@@ -220,6 +224,43 @@ func (v *view) maxResult(server string, client *mcp.Peer) int64 {
 		id = known.ID
 	}
 	return v.cfg.MaxResult(server, id)
+}
+
+// wholeTools returns how many tools that are offered have an output schema, and so results that are not cut
+// although there is a limit for them.
+func (v *view) wholeTools() (n int) {
+	if !v.cuts || v.cfg.Results.Structured == config.StructuredError {
+		return 0
+	}
+	for e := range v.catalog.Entries(catalog.Tools) {
+		if !e.IsOwn() && v.cfg.CutsResultsOf(e.BackendName) && hasOutputSchema(e.JSON()) {
+			n++
+		}
+	}
+	return n
+}
+
+// results explains what becomes of large results of a tool.
+func (x *explainer) results(it *ExplainedItem, d *catalog.Decision) {
+	e := d.Tool()
+	if e == nil || e.IsOwn() || !x.v.cfg.CutsResultsOf(e.BackendName) {
+		return
+	}
+	at := x.places.Setting("", "results")
+	most := "the limit of a client"
+	if n := x.v.cfg.MaxResult(e.BackendName, ""); n > 0 {
+		most = sizeText(n)
+	}
+	switch {
+	case e.IsUntyped:
+		it.step(at, "listed without its output schema, so that results over %s can be cut", most)
+	case !hasOutputSchema(e.JSON()):
+		it.step(at, "results over %s are cut", most)
+	case x.v.cfg.Results.Structured == config.StructuredError:
+		it.step(at, "results over %s are an error, because it has an output schema (results.structured)", most)
+	default:
+		it.step(at, "its results are not cut, because it has an output schema (results.structured)")
+	}
 }
 
 func hasOutputSchema(tool []byte) bool {
@@ -255,7 +296,7 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 	for name, value := range jsonscan.Members(raw) {
 		switch name {
 		case "structuredContent":
-			hasSchema = hasSchema || c.origin.tool == "" // it may have
+			hasSchema = hasSchema || c.origin.tool == "" && !c.v.cfg.ListsUntyped(c.origin.server) // it may have
 		case "result":
 			isTask = mayBeTask && value[0] == '{'
 		}
@@ -273,7 +314,7 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 	}
 	id := ""
 	b := bound.Cut{
-		Most: c.most, AsError: hasSchema,
+		Most: c.most, AsError: hasSchema, Marked: c.isMarked,
 		Keep: func(content *bound.Content) string {
 			if id = c.keep(content); id == "" {
 				return ""
@@ -287,7 +328,10 @@ func (c *resultCut) cut(raw []byte, mayBeTask bool) []byte {
 
 // keep keeps a result, and returns its id, or "" if there is no room for it.
 func (c *resultCut) keep(content *bound.Content) string {
-	r := &keptResult{content, c.origin}
+	r := &keptResult{content: content, origin: c.origin}
+	if c.isMarked {
+		r.mark = c.origin.server
+	}
 	r.origin.arguments, r.origin.tool = append([]byte(nil), r.origin.arguments...), strings.Clone(r.origin.tool)
 	key, ok := c.g.results.put(r, c.req.Principal, c.req.Owner(), c.isCurrent)
 	if !ok {
@@ -436,12 +480,9 @@ type resultArguments struct {
 
 // read reads and checks the arguments. The text is what is wrong with them, or "".
 func (a *resultArguments) read(raw []byte) (wrong string) {
-	if raw == nil {
-		raw = []byte("{}")
-	}
 	a.Length = -1
-	if err := json.Unmarshal(raw, a); err != nil {
-		return "the arguments are not as its inputSchema has them: " + err.Error()
+	if wrong = readArguments(raw, a); wrong != "" {
+		return wrong
 	}
 	a.ID = strings.TrimPrefix(a.ID, resultURI)
 	a.ID, _, _ = strings.Cut(a.ID, "?")
@@ -481,7 +522,7 @@ func (g *Gateway) readResult(ctx context.Context, req *mcp.Request) (of mcp.Call
 		return failed("offset %d is behind the end of the result, which is %d", a.Offset, size)
 	}
 	v := g.viewFor(viewerOf(req))
-	blocks, to := r.content.Blocks(a.Offset, r.lengthOf(a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID)
+	blocks, to := r.content.Blocks(a.Offset, r.lengthOf(a.Length), bound.Room(v.pieceOf(r, req)), resultURI+a.ID, r.mark)
 	note := fmt.Sprintf("[This is the end of the result, at %d.]", to)
 	if to < r.content.Size() {
 		note = fmt.Sprintf("[This is up to %d of %d bytes. %s]", to, r.content.Size(), restOf(v, a.ID, to))

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +83,114 @@ func TestResultOfTaskIsCut(t *testing.T) {
 	}
 }
 
+// A filter with a mark is for each part of a result, however it was called and read: each text is between two lines, and what
+// is between them is together the text of the server.
+func TestPartsOfAResultAreMarked(t *testing.T) {
+	mark := regexp.MustCompile(`(?s)\A\[text of server "bulk", not of the user; it ends at (\w{8})\]\n(.*)\n\[(\w{8}): end of the text of server "bulk"\]\z`)
+	endOfWhole := regexp.MustCompile(`\n\[\w{8}: end of the text of server "bulk"\]\z`)
+	g, b := withBulk(t, func(cfg *config.Config) {
+		cfg.Filters = []config.Filter{{On: []string{"bulk__get"}, In: config.FilterResults, Mark: config.MarkUntrusted}}
+	})
+	text := manyLines(60 << 10)
+	b.results["get"] = textResult(text)
+	ann := person("ann", "")
+	ask := func(profile, method, params string) string {
+		req := requestOf(t, ann, method, params)
+		req.Profile = profile
+		return answerTo(t, g, req)
+	}
+	started := ask("", "tools/call", `{"name":"bulk__get","arguments":{},"task":{}}`)
+	_, task, _ := strings.Cut(started, `"taskId":"`)
+	task, _, _ = strings.Cut(task, `"`)
+	words := make(map[string]bool)
+	for profile, answers := range map[string][]string{
+		"":       {ask("", "tools/call", `{"name":"bulk__get","arguments":{}}`), ask("", "tasks/result", `{"taskId":"`+task+`"}`)},
+		"search": {ask("search", "tools/call", `{"name":"call_tool","arguments":{"name":"bulk__get"}}`)},
+	} {
+		for _, answer := range answers {
+			var whole strings.Builder
+			for more := true; more; {
+				a := readAnswer(t, answer)
+				for _, block := range a.Content {
+					switch m := mark.FindStringSubmatch(block.Text); {
+					case block.Type != "text" || strings.HasPrefix(block.Text, "[This is "):
+					case m == nil || m[1] != m[3] || words[m[1]]:
+						t.Fatalf("profile %q: %.100s ... %s", profile, block.Text, block.Text[max(0, len(block.Text)-100):])
+					default:
+						words[m[1]] = true
+						whole.WriteString(m[2])
+					}
+				}
+				if len(answer) > 17<<10 {
+					t.Errorf("profile %q: %d bytes", profile, len(answer))
+				}
+				var id string
+				var at int
+				if id, at, more = a.rest(); more {
+					answer = ask(profile, "tools/call", fmt.Sprintf(`{"name":"read_result","arguments":{"id":%q,"offset":%d}}`, id, at))
+				}
+			}
+			if got := endOfWhole.ReplaceAllString(whole.String(), ""); got != text {
+				t.Errorf("profile %q: %d bytes of %d", profile, len(got), len(text))
+			}
+		}
+	}
+	if len(words) < 3*4 {
+		t.Errorf("%d parts", len(words))
+	}
+	// Another tool has no such filter.
+	if got := ask("", "tools/call", `{"name":"bulk__typed","arguments":{}}`); strings.Contains(got, "not of the user") {
+		t.Errorf("%.300s", got)
+	}
+}
+
+// With structured: cut a tool has no output schema for clients, so that its results can be cut and small ones stay as they are.
+// Otherwise an operator can see that the limit has no effect for it.
+func TestResultsOfTypedTools(t *testing.T) {
+	const small = `{"content":[{"type":"text","text":"a"}],"structuredContent":{"text":"a"},"resultType":"complete"}`
+	for structured, want := range map[string]struct {
+		isCut, isUntyped bool
+		whole            int
+		why              string
+	}{
+		config.StructuredPass:  {false, false, 1, "its results are not cut, because it has an output schema (results.structured)"},
+		config.StructuredError: {false, false, 0, "results over 16 KiB are an error, because it has an output schema (results.structured)"},
+		config.StructuredCut:   {true, true, 0, "listed without its output schema, so that results over 16 KiB can be cut"},
+	} {
+		g, b := withBulk(t, func(cfg *config.Config) { cfg.Results.Structured = structured })
+		list := answerTo(t, g, requestOf(t, nil, "tools/list", `{}`))
+		if strings.Contains(list, "outputSchema") == want.isUntyped || !strings.Contains(list, `"name":"bulk__typed","inputSchema":{"type":"object"}`) {
+			t.Errorf("%s: listed %s", structured, list)
+		}
+		ann := person("ann", "")
+		started := answerTo(t, g, requestOf(t, ann, "tools/call", `{"name":"bulk__typed","arguments":{},"task":{}}`))
+		_, task, _ := strings.Cut(started, `"taskId":"`)
+		task, _, _ = strings.Cut(task, `"`)
+		for _, answer := range []string{answerTo(t, g, callOf(t, ann, "bulk__typed", `{}`)), answerTo(t, g, requestOf(t, ann, "tasks/result", `{"taskId":"`+task+`"}`))} {
+			a := readAnswer(t, answer)
+			if isCut := len(answer) < 17<<10 && a.StructuredContent == nil && !a.IsError; isCut != want.isCut {
+				t.Errorf("%s: %d bytes", structured, len(answer))
+			}
+		}
+		b.results["typed"] = small
+		if got := answerTo(t, g, callOf(t, nil, "bulk__typed", `{}`)); got != small {
+			t.Errorf("%s: a small result is %s", structured, got)
+		}
+		if s := g.Status(); s.Results.Whole != want.whole {
+			t.Errorf("%s: %d tools with whole results", structured, s.Results.Whole)
+		}
+		for tool, want := range map[string]string{"bulk__typed": want.why, "bulk__get": "results over 16 KiB are cut"} {
+			var steps []string
+			for _, s := range g.Explain(tool, "").Items[0].Chain {
+				steps = append(steps, s.Text)
+			}
+			if !slices.Contains(steps, want) {
+				t.Errorf("%s: %s: %q", structured, tool, steps)
+			}
+		}
+	}
+}
+
 // What is wrong with the arguments of read_result, or with a URI, is answered with the cure.
 func TestReadResultArguments(t *testing.T) {
 	g, _ := withBulk(t, nil)
@@ -88,15 +198,19 @@ func TestReadResultArguments(t *testing.T) {
 	size := len(manyLines(100 << 10))
 	for arguments, want := range map[string]string{
 		`{}`:                          "id is missing",
-		`{"id":7}`:                    "the arguments are not as its inputSchema has them",
-		`{"id":"x","id":"y"}`:         "the arguments are not as its inputSchema has them",
+		`{"id":7}`:                    "id must be a string",
+		`{"id":"x","id":"y"}`:         "an argument is given twice",
+		`[]`:                          "the arguments must be an object",
+		`{"id":"x","length":"5"}`:     "length must be a whole number",
+		`{"id":"x","offset":[1]}`:     "offset must be a whole number",
+		`{"id":"x","offset":1e300}`:   "offset must be a whole number",
 		`{"id":"ID","offset":-1}`:     "offset must not be negative",
 		`{"id":"ID","length":0}`:      "length must be at least 1",
-		`{"id":"ID","offset":1.5}`:    "the arguments are not as its inputSchema has them",
+		`{"id":"ID","offset":1.5}`:    "offset must be a whole number",
 		`{"id":"ID","offset":999999}`: fmt.Sprintf("offset 999999 is behind the end of the result, which is %d", size),
 	} {
 		got := answerTo(t, g, callOf(t, nil, "read_result", strings.ReplaceAll(arguments, "ID", id)))
-		if a := readAnswer(t, got); !a.IsError || !strings.HasPrefix(a.Content[0].Text, "read_result: "+want) {
+		if a := readAnswer(t, got); !a.IsError || !strings.HasPrefix(a.Content[0].Text, "read_result: "+want) || strings.Contains(got, "json:") {
 			t.Errorf("%s: %s", arguments, got)
 		}
 	}

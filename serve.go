@@ -418,9 +418,9 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		o := v.offered[i]
 		switch {
 		case o.Refused:
-			why = o.Reason
+			why = v.signInHint(b, o.Reason)
 		case !o.Known():
-			why = "it has not been reached yet: " + b.unreachedReason(o)
+			why = "it has not been reached yet: " + v.signInHint(b, b.unreachedReason(o))
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
 			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
 		default:

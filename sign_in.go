@@ -200,7 +200,7 @@ func (c *userCredentials) grants() (*grant.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Vault, cfg.Anonymous, cfg.Logger, cfg.Event = kept, c.isSingle, c.g.log, c.g.noteGrant
+	cfg.Vault, cfg.Anonymous, cfg.Logger, cfg.Event, cfg.Tried = kept, c.isSingle, c.g.log, c.g.noteGrant, c.g.countRefreshes(c.srv.Name)
 	if c.oauth.ClientMetadata != config.MetadataNone {
 		cfg.MetadataURL = signin.ClientID(c.g.view.Load().cfg.PublicURL)
 	}
@@ -375,6 +375,14 @@ func (c *userCredentials) explain(err error) error {
 		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", why, tool, c.srv.Name)
 	}
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
+}
+
+// signInHint returns a text of explain with the name that the clients of a view know the tool by.
+func (v *view) signInHint(b *activeBackend, text string) string {
+	if !v.catalog.HasOwnNames() {
+		return text
+	}
+	return strings.Replace(text, "call "+b.srv.NamePrefix()+gateName+",", "call "+gateName+",", 1)
 }
 
 // errListsPerUser is why a backend has no lists for everybody.

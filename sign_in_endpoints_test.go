@@ -56,4 +56,6 @@ func TestSignInAtFixedEndpointsIsRenewed(t *testing.T) {
 	if res = g.call("", "tools/call", "crm__find", `{}`, ""); !strings.Contains(res, `"content":[]`) || renewed.Load() == 0 {
 		t.Errorf("result %s after %d renewals", res, renewed.Load())
 	}
+	wantRefreshes(t, g.Gateway, "ok", fmt.Sprint(renewed.Load()))
+	wantRefreshes(t, g.Gateway, "failed", "0")
 }

@@ -91,3 +91,25 @@ func TestSignedOutWithKnownLists(t *testing.T) {
 		t.Errorf("reason %q", s.Reason)
 	}
 }
+
+// In a profile with own names an error names the tool to sign in as that lists it.
+func TestSignInHintOfOwnNames(t *testing.T) {
+	p := newSignInPeers(t)
+	g := p.open(withTokens + `, "profiles": {"own": {"servers": ["crm"], "names": "own"}}`)
+	retried(t, g.Gateway, "down")
+	const ann, bob = "canary-token-of-t_ann", "canary-token-of-t_bob"
+	for _, signedIn := range []bool{false, true} {
+		for profile, want := range map[string]string{"": "call crm__sign_in, or run signalbox login crm", "own": "call sign_in, or run signalbox login crm"} {
+			g.at = profile
+			name := map[string]string{"": "crm__"}[profile]
+			for _, of := range []string{"find", "nothing"} {
+				if res := g.call(bob, "tools/call", name+of, `{}`, ""); !strings.Contains(res, want) {
+					t.Errorf("profile %q, %s: %s", profile, of, res)
+				}
+			}
+		}
+		if g.at = ""; !signedIn {
+			g.signIn(ann)
+		}
+	}
+}

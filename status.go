@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -183,6 +184,7 @@ func (g *Gateway) Status() Status {
 	}
 	if v.cuts {
 		s.Results = new(g.results.status())
+		s.Results.Whole = v.wholeTools()
 	}
 	s.Issuers = g.issuerStatus()
 	if at := g.reloaded.Load(); at != nil {
@@ -201,9 +203,14 @@ func (g *Gateway) Status() Status {
 	if v.policy != nil && v.policy.dryRun {
 		s.Problems = append(s.Problems, "policy.dryRun is set: the policy refuses and hides nothing")
 	}
+	for i, b := range v.backends {
+		if p := b.signInProblem(v.cfg, &s.Backends[i]); p != "" {
+			s.Problems = append(s.Problems, p)
+		}
+	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
 	s.Problems = append(s.Problems, v.processProblems(processes)...)
-	for _, p := range v.catalog.Problems() {
+	for _, p := range slices.Concat(v.catalog.Problems(), g.allAppProblems(v)) {
 		s.Problems = append(s.Problems, p.String())
 	}
 	s.Problems = append(s.Problems, v.pins.heldPages()...)

@@ -115,6 +115,32 @@ func TestListsOfUserChange(t *testing.T) {
 	}
 }
 
+// A user that signs in or out with a command has other lists at once, with list_changed, when the
+// command has notified the gateway.
+func TestListsOfUserChangeAtOnce(t *testing.T) {
+	for _, server := range eras {
+		for _, client := range eras {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk()
+				d.give("ann", "find")
+				d.give("ann2", "find2")
+				u := openUsers(t, d, server, nil)
+				ann, bob := u.listen(client, "ann"), u.listen(client, "bob")
+				for _, account := range []string{"ann", "ann2"} {
+					time.Sleep(time.Second) // between two looks
+					u.signInAs("ann", account)
+					u.G.RereadAccess(t.Context())
+					ann.wantChange(100*time.Millisecond, "crm__find"+strings.TrimPrefix(account, "ann")+" wiki__read")
+				}
+				u.signOut("ann")
+				u.G.RereadAccess(t.Context())
+				ann.wantChange(100*time.Millisecond, "crm__sign_in wiki__read")
+				bob.WantSilence(time.Minute)
+			})
+		}
+	}
+}
+
 // The lists of a user are followed while it has a session or a listen, and for ten minutes after
 // that and after each request.
 func TestListsOfUserAreForgotten(t *testing.T) {

@@ -216,11 +216,15 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
 		in := b.input(offers[i])
-		in.NoApps = v.cfg.HasNoApps(&b.srv)
+		in.NoApps, in.Untyped = v.cfg.HasNoApps(&b.srv), v.cfg.ListsUntyped(in.Name)
 		if in.Unpinned = b.isOwn(offers[i]); !in.Unpinned {
 			in.Instructions = v.pins.instructions(in.Name, in.Instructions)
 		}
 		backends = append(backends, in)
+	}
+	judge := v.pins.judgeItem
+	if v.rendered {
+		judge = v.pins.judgeAppItem
 	}
 	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
@@ -232,7 +236,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Private:      v.policy != nil || v.users != nil || v.hasUsers(offers),
 		Patterns:     itemPatterns(v.cfg),
 		Absent:       absentNames(v.cfg),
-		Pin:          v.pins.judgeItem,
+		Pin:          judge,
 		ReadsResults: v.cfg.CutsResults(),
 	}
 }

@@ -51,3 +51,12 @@ func appsForm() form {
 }
 
 const wantAppsForm = "a mapping, or false"
+
+// checkApps notes servers with apps while there are none.
+func checkApps(c *Config, r *reader) {
+	for i := range c.Servers {
+		if s := &c.Servers[i]; c.Apps.Off && s.HasApps() && !s.Disabled {
+			r.note(s.place().key("apps"), "", "it has no effect: %q is false for all servers", "apps")
+		}
+	}
+}

@@ -57,7 +57,7 @@ func rightValues() map[string][]string {
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 		"allow, deny":                            {`"allow"`, `"deny"`},
 		"untrusted":                              {`"untrusted"`},
-		"pass, error":                            {`"pass"`, `"error"`},
+		"pass, error, cut":                       {`"pass"`, `"error"`, `"cut"`},
 		"a mapping of names to sizes":            {`{}`},
 		"refuse, allow":                          {`"refuse"`, `"allow"`},
 		"freeze, hold, warn":                     {`"freeze"`, `"hold"`, `"warn"`},

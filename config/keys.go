@@ -27,7 +27,7 @@ func configKeys() []key {
 		// Files, which the programs that renew certificates write.
 		{"tls", optional(tlsForm()), "", "The certificate of the listener, which serves HTTPS then. Without it, it serves plain HTTP, for this machine or for a proxy. The files are read again when they have changed."},
 		// Configured, since what a request names as its host is chosen by the sender.
-		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\"."},
+		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\", and if the gateway listens beyond loopback and users sign in to a server with \"oauth\"."},
 		// A page that rebinds a name to this machine sends that name as its Host, which is
 		// the only difference to requests of a client.
 		{"allowedHosts", listOf(expanded()), "", "Additional accepted values of the Host header, as host or host:port. Those of the listener itself are always accepted."},

@@ -170,16 +170,41 @@ func port() form {
 	}
 }
 
-// checkUsers rejects the access of users where all callers are one.
-func checkUsers(c *Config, r *reader) {
-	if !c.isPublic() || !c.Auth.IsZero() {
+// checkPageUsers notes sign-ins with pages that cannot know their user: it has no token to enter there.
+func checkPageUsers(c *Config, r *reader) {
+	isEntered := func(s Issuer) bool { return strings.EqualFold(header(&s), "Authorization") }
+	if c.Auth.IsZero() || len(c.Auth.Tokens) > 0 || c.Auth.Browser != nil || slices.ContainsFunc(c.Auth.Issuers, isEntered) {
+		return
+	}
+	auth := (place{}).key("auth")
+	if r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), auth.key("browser")) {
 		return
 	}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
-		if s.OAuth != nil && !s.OAuth.IsGateway() && !r.has(at) {
+		if s.OAuth != nil && !s.OAuth.IsGateway() && s.OAuth.GrantType() == GrantCode && !r.has(at) {
+			r.note(at, `add "auth.browser"`, "%q is the access of users, and no page knows its user: users sign in with 'signalbox login' on the machine of the gateway alone", at.name)
+		}
+	}
+}
+
+// checkUsers rejects the access of users where all callers are one, and where no page to sign in
+// is reached by the browsers of other machines.
+func checkUsers(c *Config, r *reader) {
+	if !c.isPublic() {
+		return
+	}
+	hasPages := c.PublicURL != "" || r.hasOrMeant((place{}).key("publicURL"))
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
+		switch {
+		case s.OAuth == nil || s.OAuth.IsGateway() || r.has(at):
+		case c.Auth.IsZero():
 			r.report(at, `add "auth", or listen on 127.0.0.1`, "%q is the access of a user, which without \"auth\" everyone on the network would have", at.name)
+		case s.OAuth.GrantType() == GrantCode && !hasPages:
+			r.report(at, `add "publicURL", such as https://mcp.example.com`, "%q is the access of users, and without \"publicURL\" their browsers reach no page to sign in", at.name)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,5 +81,65 @@ func TestOAuthIsAccepted(t *testing.T) {
 	local := `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "oauth": {"as": "gateway", "clientId": "gw", "clientSecret": "s"}}}}`
 	if _, err := Parse("x.json", []byte(local), nil); err != nil {
 		t.Errorf("a server on this machine without an issuer: %v", err)
+	}
+}
+
+// Beyond this machine the access of users needs callers that are known, and pages that their browsers
+// reach. Access without a sign-in needs no page.
+func TestUsersBeyondThisMachine(t *testing.T) {
+	const tokens, public = `"auth": {"tokens": [{"principal": "ann", "env": "TOKEN"}]}, `, `"publicURL": "https://gw.example", `
+	const gateway = `{"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s"}`
+	for _, tt := range []struct{ listen, more, oauth, want, hint string }{
+		{"0.0.0.0:7777", `"allowUnauthenticated": true, `, `{}`, `without "auth" everyone on the network`, `add "auth"`},
+		{"0.0.0.0:7777", tokens, `{}`, "without \"publicURL\" their browsers reach no page to sign in", `add "publicURL"`},
+		{"0.0.0.0:7777", tokens + public, `{}`, "", ""},
+		{"0.0.0.0:7777", tokens, gateway, "", ""},
+		{"127.0.0.1:7777", tokens, `{}`, "", ""},
+		{"127.0.0.1:7777", "", `{}`, "", ""},
+	} {
+		env := func(string) (string, bool) { return "sesame-open-sesame", true }
+		text := `{"listen": "` + tt.listen + `", ` + tt.more + `"mcpServers": {"a": {"url": "https://x", "oauth": ` + tt.oauth + `}}}`
+		_, err := Parse("x.json", []byte(text), env)
+		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
+		if tt.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if len(problems) != 1 || problems[0].Path != "mcpServers.a.oauth" || !strings.Contains(problems[0].Message, tt.want) || !strings.Contains(problems[0].Hint, tt.hint) || problems[0].Line == 0 {
+			t.Errorf("%s:\n%+v\nwant one: %s (%s)", text, problems, tt.want, tt.hint)
+		}
+	}
+}
+
+// Where callers are identified by what no browser has on a page, a note says how pages know their users.
+func TestUsersThatPagesDoNotKnow(t *testing.T) {
+	const proxy = `"proxy": {"from": ["10.0.0.0/28"], "user": "X-Forwarded-User"}`
+	const gateway = `{"as": "gateway", "issuer": "https://i", "clientId": "gw", "clientSecret": "s"}`
+	for _, tt := range []struct {
+		auth, oauth string
+		noted       bool
+	}{
+		{proxy, `{}`, true},
+		{`"issuers": [{"name": "access", "issuer": "https://i", "header": "X-Assertion"}]`, `{}`, true},
+		{proxy, gateway, false},
+		{proxy + `, "tokens": [{"principal": "ann", "env": "TOKEN"}]`, `{}`, false},
+		{`"issuers": [{"name": "corp", "issuer": "https://i"}]`, `{}`, false},
+		{`"issuers": [{"name": "access", "issuer": "https://i", "header": "X-Assertion"}], "browser": {"issuer": "access", "clientId": "web"}`, `{}`, false},
+	} {
+		env := func(string) (string, bool) { return "sesame-open-sesame", true }
+		text := `{"publicURL": "https://gw", "auth": {` + tt.auth + `}, "mcpServers": {"a": {"url": "https://x", "oauth": ` + tt.oauth + `}}}`
+		c, err := Parse("x.json", []byte(text), env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		isNote := func(p Problem) bool {
+			return p.Path == "mcpServers.a.oauth" && strings.Contains(p.Message, "no page knows its user") && strings.Contains(p.Hint, `add "auth.browser"`)
+		}
+		if slices.ContainsFunc(c.Notes, isNote) != tt.noted {
+			t.Errorf("%s: notes %v", text, c.Notes)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,8 +25,8 @@ type Results struct {
 	Keep time.Duration `json:"keep"`
 	// Total is the size of all that is kept. Negative is no limit.
 	Total int64 `json:"total"`
-	// Structured is StructuredPass or StructuredError, for results of tools with an output schema,
-	// which are not cut. Empty is StructuredPass.
+	// Structured is StructuredPass, StructuredError or StructuredCut, for results of tools with an output
+	// schema. Empty is StructuredPass.
 	Structured string `json:"structured"`
 	// Clients are limits by the ids of clients, which are in internal/clients.
 	Clients map[string]int64 `json:"clients"`
@@ -41,6 +42,7 @@ type ServerResults struct {
 const (
 	StructuredPass  = "pass"
 	StructuredError = "error"
+	StructuredCut   = "cut"
 )
 
 // resultsKey is the key of Results, and of ServerResults.
@@ -54,7 +56,7 @@ func resultsKeys() []key {
 		{"keep", duration(), "30m", "How long the whole result is kept in memory."},
 		{"total", size(), "256MiB", "The size of all results that are kept. Beyond it the oldest are dropped. One principal may have a quarter of it; without \"auth\" all clients together may have all."},
 		// A client validates such a result, and would refuse half of it.
-		{"structured", oneOf(StructuredPass, StructuredError), StructuredPass, "What becomes of a large result of a tool with an output schema, which cannot be cut: it is sent whole, up to \"limits.backendMessage\" (pass), or an error takes its place, and the result can be read in pieces (error)."},
+		{"structured", oneOf(StructuredPass, StructuredError, StructuredCut), StructuredPass, "What becomes of a large result of a tool with an output schema, which cannot be cut: it is sent whole, up to \"limits.backendMessage\" (pass), or an error takes its place, and the result can be read in pieces (error), or the tool is listed without the schema, and the result is cut as any other (cut)."},
 		// Some clients cut results themselves, so that their model cannot read the rest.
 		{"clients", mapOf(size()), "", "Limits for some clients, such as codex, by the name that they declare: " + strings.Join(clients.Named(), ", ") + ". Of the limits of the server and of the client the smaller one applies, and \"max\" if there are none."},
 	}
@@ -92,9 +94,25 @@ func (c *Config) MaxResult(server, client string) int64 {
 	return max(0, most)
 }
 
+// CutsResultsOf reports whether results of a server may be cut, for some client.
+func (c *Config) CutsResultsOf(server string) bool {
+	for client := range c.Results.Clients {
+		if c.MaxResult(server, client) > 0 {
+			return true
+		}
+	}
+	return c.MaxResult(server, "") > 0
+}
+
+// ListsUntyped reports whether the tools of a server are listed without their output schemas, so that their
+// results may be cut.
+func (c *Config) ListsUntyped(server string) bool {
+	return c.Results.Structured == StructuredCut && c.CutsResultsOf(server)
+}
+
 func checkResults(c *Config, r *reader) {
 	p := place{}.key(resultsKey)
-	checkWord(r, p.key("structured"), c.Results.Structured, StructuredPass, StructuredError)
+	checkWord(r, p.key("structured"), c.Results.Structured, StructuredPass, StructuredError, StructuredCut)
 	checkMaxResult(c.Results.Max, p.key("max"), r)
 	for i := range c.Servers {
 		if s := &c.Servers[i]; s.Results != nil {
@@ -110,13 +128,53 @@ func checkResults(c *Config, r *reader) {
 		}
 		checkMaxResult(c.Results.Clients[id], at, r)
 	}
-	if most := c.Effective().Limits.BackendMessage; most > 0 && c.Results.Max >= most {
-		r.note(p.key("max"), `write less than "limits.backendMessage"`, "it has no effect: larger results are errors")
+	noteResults(c, p, r)
+}
+
+// noteResults notes settings that have no effect.
+func noteResults(c *Config, p place, r *reader) {
+	inForce, largest := c.Effective(), int64(0)
+	measure := func(most int64, at place) {
+		if message := inForce.Limits.BackendMessage; message > 0 && most >= message {
+			r.note(at, `write less than "limits.backendMessage"`, "it has no effect: larger results are errors")
+			return
+		}
+		largest = max(largest, most)
 	}
-	if !c.CutsResults() && c.Results.Structured == StructuredError {
-		r.note(p.key("structured"), `add "max"`, "it has no effect: no result is cut")
+	measure(c.Results.Max, p.key("max"))
+	for i := range c.Servers {
+		if s := &c.Servers[i]; s.Results != nil && !s.Disabled {
+			measure(s.Results.Max, s.place().key(resultsKey).key("max"))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Results.Clients)) {
+		measure(c.Results.Clients[id], p.key("clients").key(id))
+	}
+	if !c.CutsResults() {
+		noEffect := func(name string, isSet bool) {
+			if isSet {
+				r.note(p.key(name), `add "max"`, "it has no effect: no result is cut")
+			}
+		}
+		noEffect("keep", c.Results.Keep != 0)
+		noEffect("total", c.Results.Total != 0)
+		noEffect("structured", c.Results.Structured != "" && c.Results.Structured != StructuredPass)
+		return
+	}
+	if c.Results.Keep > 0 && c.Results.Keep < minKept {
+		r.note(p.key("keep"), `write at least "1s"`, "a result is dropped before the rest of it can be read")
+	}
+	least, of := largest, ""
+	if !c.Auth.IsZero() {
+		least, of = bound.OwnerShare*largest, ", of which one principal may have a quarter"
+	}
+	if total := inForce.Results.Total; total > 0 && total < least {
+		r.note(p.key("total"), fmt.Sprintf("write at least %q%s", formatBytes(least), of), "a result of more than %s is kept only if it can be compressed", formatBytes(largest))
 	}
 }
+
+// minKept is below the time that a model takes to ask for more of a result.
+const minKept = time.Second
 
 // checkMaxResult requires that a result has room for more than how to read the rest.
 func checkMaxResult(most int64, at place, r *reader) {

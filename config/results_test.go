@@ -57,7 +57,7 @@ func TestResultsProblems(t *testing.T) {
 		{`{"clients": {"codex": "1KiB"}}`, `{}`, `"codex" leaves no room`},
 		{`{"clients": {"codx": "8KiB"}}`, `{}`, `"codx" is not the id of a client with a known name (did you mean "codex"?)`},
 		{`{"clients": {"zed": "8KiB"}}`, `{}`, `"zed" is not the id of a client with a known name (write one of claude-code, codex, cursor, vscode)`},
-		{`{"structured": "cut"}`, `{}`, `"structured"`},
+		{`{"structured": "drop"}`, `{}`, `"structured"`},
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {"a": {"command": "x", "results": `+tt.server+`}}, "results": `+tt.results+`}`), nil)
 		if err == nil || strings.Count(err.Error(), "x.json") != 1 || !strings.Contains(err.Error(), tt.want) {
@@ -69,5 +69,63 @@ func TestResultsProblems(t *testing.T) {
 	}
 	if c := parsed(t, `{"mcpServers": {}, "results": {"structured": "error"}}`); len(c.Notes) != 1 || !strings.Contains(c.Notes[0].String(), "no result is cut") {
 		t.Errorf("%v", c.Notes)
+	}
+}
+
+// A setting that has no effect together with others is noted.
+func TestResultsNotes(t *testing.T) {
+	t.Parallel()
+	const auth = `, "publicURL": "https://x", "auth": {"proxy": {"from": ["127.0.0.1/32"], "user": "X-User"}}`
+	for _, tt := range []struct{ results, server, more, path, want string }{
+		{`{"max": "1MiB", "keep": "1ns"}`, `{}`, ``, "results.keep", `a result is dropped before the rest of it can be read (write at least "1s")`},
+		{`{"max": "1MiB", "keep": "1s"}`, `{}`, ``, "", ""},
+		{`{"max": "1MiB", "keep": "none"}`, `{}`, ``, "", ""},
+		{`{"max": "1MiB", "total": "512KiB"}`, `{}`, ``, "results.total", `a result of more than 1MiB is kept only if it can be compressed (write at least "1MiB")`},
+		{`{"total": "512KiB"}`, `{"max": "1MiB"}`, ``, "results.total", "more than 1MiB"},
+		{`{"total": "512KiB", "clients": {"codex": "1MiB"}}`, `{}`, ``, "results.total", "more than 1MiB"},
+		{`{"max": "1MiB", "total": "1MiB"}`, `{}`, ``, "", ""},
+		{`{"max": "1MiB", "total": "3MiB"}`, `{}`, auth, "results.total", `(write at least "4MiB", of which one principal may have a quarter)`},
+		{`{"max": "1MiB", "total": "4MiB"}`, `{}`, auth, "", ""},
+		{`{"max": "1MiB", "total": "none"}`, `{}`, auth, "", ""},
+		{`{"keep": "1h"}`, `{}`, ``, "results.keep", "it has no effect: no result is cut"},
+		{`{"total": "1MiB"}`, `{}`, ``, "results.total", "it has no effect: no result is cut"},
+		{`{"structured": "cut"}`, `{}`, ``, "results.structured", "it has no effect: no result is cut"},
+		{`{"structured": "cut"}`, `{"max": "8KiB"}`, ``, "", ""},
+		{`{"max": "8KiB"}`, `{"max": "16MiB"}`, ``, "mcpServers.a.results.max", "it has no effect: larger results are errors"},
+	} {
+		c := parsed(t, `{"mcpServers": {"a": {"command": "x", "results": `+tt.server+`}}, "results": `+tt.results+tt.more+`}`)
+		var got []string
+		for i := range c.Notes {
+			if strings.Contains(c.Notes[i].Path, "results") {
+				got = append(got, c.Notes[i].Path+" "+c.Notes[i].String())
+			}
+		}
+		if text := strings.Join(got, "\n"); len(got) > 1 || (len(got) == 1) != (tt.path != "") || !strings.HasPrefix(text, tt.path) || !strings.Contains(text, tt.want) {
+			t.Errorf("%s, %s: %q", tt.results, tt.server, got)
+		}
+	}
+}
+
+// Which tools are listed without an output schema follows from the limits that may apply to their results.
+func TestListsUntyped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		results, server string
+		want            bool
+	}{
+		{`{"structured": "cut", "max": "8KiB"}`, `{}`, true},
+		{`{"structured": "error", "max": "8KiB"}`, `{}`, false},
+		{`{"max": "8KiB"}`, `{}`, false},
+		{`{"structured": "cut"}`, `{}`, false},
+		{`{"structured": "cut"}`, `{"max": "8KiB"}`, true},
+		{`{"structured": "cut", "max": "8KiB"}`, `{"max": "none"}`, false},
+		{`{"structured": "cut", "clients": {"codex": "8KiB"}}`, `{}`, true},
+		{`{"structured": "cut", "clients": {"codex": "8KiB"}}`, `{"max": "none"}`, false},
+		{`{"structured": "cut", "clients": {"codex": "none"}}`, `{}`, false},
+	} {
+		c := parsed(t, `{"mcpServers": {"a": {"command": "x", "results": `+tt.server+`}}, "results": `+tt.results+`}`)
+		if got := c.ListsUntyped("a"); got != tt.want {
+			t.Errorf("%s, %s: %t", tt.results, tt.server, got)
+		}
 	}
 }

@@ -32,8 +32,8 @@ func (c *Config) check(r *reader) {
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
 		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkResults,
-		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkExchanges, checkVouchedUsers,
+		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
+		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkPageUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
 	}

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,5 +31,30 @@ func TestDoctorFixAsks(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); string(got) != text || err != nil {
 		t.Errorf("the file is %s, %v", got, err)
+	}
+}
+
+// For a server that refuses requests without a token, doctor has the line that lets users sign in.
+func TestDoctorHasTheLineForSignIns(t *testing.T) {
+	t.Parallel()
+	for challenge, want := range map[string]string{
+		"Bearer": "fix: write an Authorization header in its headers; or, if users sign in to it, add 'oauth: {}' to a, then signalbox login a --as PRINCIPAL",
+		`Bearer resource_metadata="http://127.0.0.1/meta"`: "fix: add 'oauth: {}' to a, then signalbox login a --as PRINCIPAL",
+	} {
+		refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", challenge)
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		t.Cleanup(refusing.Close)
+		e := commandtest.New(t, "")
+		commandtest.Write(t, filepath.Join(e.Dir, "ann.token"), "a-token-of-ann-0123456789")
+		if err := os.Chmod(filepath.Join(e.Dir, "ann.token"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"),
+			"listen: 127.0.0.1:0\nauth: {tokens: [{principal: ann, file: ann.token}]}\nmcpServers: {a: {url: \""+refusing.URL+"/mcp\"}}\n")
+		if code := runCommand(t.Context(), e, "doctor", "a"); code != exitFailed || !strings.Contains(e.Out.String(), want) {
+			t.Errorf("%s: exit code %d: %s%s\nwant %s", challenge, code, e.Out, e.Err, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package bound
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -24,9 +25,7 @@ var ErrTooLarge = errors.New("its replacements are too large")
 func (r *Results) Apply(raw []byte, server string, most int64) (out []byte, redacted int, err error) {
 	p := pass{Results: r, left: most, redacted: -1}
 	if r.mark {
-		mark := rand.Text()[:8]
-		p.begin = fmt.Sprintf("[text of server %q, not of the user; it ends at %s]\n", server, mark)
-		p.end = fmt.Sprintf("\n[%s: end of the text of server %q]", mark, server)
+		p.begin, p.end = newMark(server)
 	}
 	out = p.result(raw, true)
 	if p.left < 0 {
@@ -34,6 +33,30 @@ func (r *Results) Apply(raw []byte, server string, most int64) (out []byte, reda
 	}
 	return out, p.redacted, nil
 }
+
+// newMark returns the lines around a text of a server. The text cannot have the word in them.
+func newMark(server string) (begin, end string) {
+	word := rand.Text()[:8]
+	return fmt.Sprintf("[text of server %q, not of the user; it ends at %s]\n", server, word), fmt.Sprintf("\n[%s: end of the text of server %q]", word, server)
+}
+
+// endOfMark returns the line at the end of a text that is enclosed, or nil for other texts.
+func endOfMark(text *keptText) []byte {
+	end := text.slice(max(0, text.size-maxMark), text.size)
+	end = end[max(0, bytes.LastIndexByte(end, '\n')):]
+	if word, isEnd := bytes.CutPrefix(end, []byte("\n[")); isEnd {
+		if word, _, isEnd = bytes.Cut(word, []byte(": end of the text of server ")); isEnd && bytes.Contains(text.slice(0, min(text.size, maxMark)), word) {
+			return end
+		}
+	}
+	return nil
+}
+
+// maxMark is above the length of a line of a mark.
+const maxMark = 512
+
+// Marks reports whether the texts of results are enclosed in lines that name the server.
+func (r *Results) Marks() bool { return r != nil && r.mark }
 
 // pass is one pass over a result.
 type pass struct {

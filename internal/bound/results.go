@@ -216,6 +216,9 @@ type Cut struct {
 	// AsError replaces the result by an error that has none of it.
 	AsError bool
 
+	// Marked is for a result that [Results.Apply] has marked. The text that is cut ends as it does.
+	Marked bool
+
 	// Keep keeps the Content, and returns the URI under which it can be read. If it returns "", nothing
 	// can be read. It is called once if the result is cut, and otherwise not.
 	Keep func(*Content) (uri string)
@@ -335,9 +338,13 @@ func (w *cutter) begin(out []byte, uri string) ([]byte, int64) {
 		default:
 			from = p.at
 			raw, _ := blockText(b.raw)
-			text := p.text.slice(0, min(p.text.size, w.room+utf8.UTFMax))
-			n := fit(text, w.room-(len(b.raw)-len(raw))-len(`"",`))
-			if short := withText(b.raw, jsonscan.AppendString(nil, string(text[:n]))); n > 0 && len(short) <= w.room {
+			var end []byte
+			if w.Marked {
+				end = endOfMark(&p.text)
+			}
+			text := p.text.slice(0, min(p.text.size-len(end), w.room+utf8.UTFMax))
+			n := fit(text, w.room-(len(b.raw)-len(raw))-len(`"",`)-len(jsonscan.AppendString(nil, string(end))))
+			if short := withText(b.raw, jsonscan.AppendString(nil, string(text[:n])+string(end))); n > 0 && len(short) <= w.room {
 				out = append(append(out, short...), ',')
 				from += int64(n)
 			}
@@ -417,12 +424,17 @@ func runeStart(text []byte, n int) int {
 // Blocks returns content blocks with at most length bytes from an offset on, as the elements of a JSON
 // array of at most room bytes, and the offset of their end. A block that is not text is linked, unless
 // it is asked for alone and there is room for it. An offset within a character counts as that of the
-// character. The offset is at most Size, and length above zero.
-func (c *Content) Blocks(from, length int64, room int, uri string) (blocks []byte, to int64) {
+// character. The offset is at most Size, and length above zero. A server that is not empty is one of which
+// each text is marked.
+func (c *Content) Blocks(from, length int64, room int, uri, server string) (blocks []byte, to int64) {
+	var begin, end string
+	if server != "" {
+		begin, end = newMark(server)
+	}
 	return c.take(from, length, room, func(dst []byte, p *part, _ int64, text []byte) []byte {
 		switch {
 		case text != nil:
-			dst = jsonscan.AppendString(append(dst, `{"type":"text","text":`...), string(text))
+			dst = jsonscan.AppendString(append(dst, `{"type":"text","text":`...), begin+string(text)+end)
 			return append(dst, '}')
 		case length == 1 && p.at == from && len(p.block) <= room:
 			return append(dst, p.block...)

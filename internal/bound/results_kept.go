@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ownerShare is the part of a Store that one owner may have: a quarter.
-const ownerShare = 4
+// OwnerShare is the part of a Store that one owner may have: a quarter.
+const OwnerShare = 4
 
 // A StoreKey identifies a value in a Store. It must be random, since it is all that leads to the value.
 type StoreKey [16]byte
@@ -51,7 +51,7 @@ func (s *Store[V]) Limit(keep time.Duration, total int64) {
 func (s *Store[V]) Put(now time.Time, key StoreKey, owner string, size int64, v V) bool {
 	share := s.total
 	if owner != "" && share > 0 {
-		share /= ownerShare
+		share /= OwnerShare
 	}
 	if share >= 0 && size > share {
 		return false

@@ -75,7 +75,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b.checkToolNames(c.sections[Tools].entries)
 	b.checkAppNames()
 	c.toolBytes = c.sumToolBytes()
-	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.locator = newLocator(backends, c.sections[Templates].entries, b.held)
 	c.files = filesOfSkills(c)
 	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
@@ -112,6 +112,7 @@ type builder struct {
 	report report
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
+	held   []*Entry        // the templates that are Held, with the backend's own URI
 	pins   map[*Entry]Pin  // those of offered items that have a Problem
 	apps   map[string]bool // the names of the backends that have an app
 
@@ -143,6 +144,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		if d.Verdict == Offered {
 			if areTasks {
 				d.entry.showTaskSupport()
+			}
+			if k == Tools && in.Untyped {
+				d.entry.dropOutputSchema()
 			}
 			if d.Pin.Problem != "" {
 				b.report.item(d.Pin.Code, d.BackendName, d.Kind, d.Own, d.Pin.Problem)
@@ -189,6 +193,9 @@ func (b *builder) leaveOut(d *Decision, kept int) {
 		b.hide(d.Kind, d.Name)
 	case Held:
 		b.hide(d.Kind, d.Name)
+		if d.Kind == Templates {
+			b.held = append(b.held, &Entry{Kind: Templates, Backend: d.Backend, BackendName: d.BackendName, Name: d.Own, Own: d.Own})
+		}
 		b.report.withheld(d.Pin.Code, d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
 	case Invalid:
 		b.report.item(d.Code(), d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)

@@ -68,6 +68,14 @@ func (d *Decision) Code() string {
 	return ""
 }
 
+// Tool returns the entry of an item that is a tool and is offered, and otherwise nil.
+func (d *Decision) Tool() *Entry {
+	if d.Kind != Tools || d.Verdict != Offered {
+		return nil
+	}
+	return d.entry
+}
+
 // Explain returns the decisions about the listed items that about accepts: for each kind first
 // those that depend on one backend alone. It decides by the same functions as Build: an item is
 // Offered if and only if the Catalog of the same input has it and, if allow is not nil, also

@@ -42,6 +42,9 @@ type Backend struct {
 	// about them.
 	NoApps bool
 
+	// Untyped lists its tools without their output schemas.
+	Untyped bool
+
 	Capabilities []byte // its capabilities object, or nil
 	Instructions string
 

@@ -41,6 +41,9 @@ type Entry struct {
 	// App is what a tool has about apps.
 	App extension.Tool
 
+	// IsUntyped reports that a tool is listed without its output schema, because of Backend.Untyped.
+	IsUntyped bool
+
 	item  []byte
 	uses  []string // the URIs in a tool's _meta, or of a skill and its files, if clients know them by others
 	files []string // the other URIs of a skill and its files

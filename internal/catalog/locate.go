@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/extension"
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
+	held     []pattern       // of templates that are Held, over the backend's own URIs
 	sole     *Entry          // the only backend with resources, or nil
 	noApps   map[string]bool // the names of the backends with NoApps
 }
@@ -32,8 +34,11 @@ const (
 	maxExpressions = 32
 )
 
-func newLocator(backends []Backend, templates []*Entry) locator {
-	l := locator{sole: soleBackend(backends)}
+func newLocator(backends []Backend, templates, held []*Entry) locator {
+	return locator{sole: soleBackend(backends), patterns: newPatterns(backends, templates), held: newPatterns(backends, held)}
+}
+
+func newPatterns(backends []Backend, templates []*Entry) (all []pattern) {
 	count := make([]int, len(backends))
 	for _, e := range templates {
 		if count[e.Backend] == maxPatterns {
@@ -41,10 +46,42 @@ func newLocator(backends []Backend, templates []*Entry) locator {
 		}
 		if p, ok := newPattern(e); ok {
 			count[e.Backend]++
-			l.patterns = append(l.patterns, p)
+			all = append(all, p)
 		}
 	}
-	return l
+	return all
+}
+
+// heldFor returns the first template of a backend that is Held and matches the backend's own URI, or its plain
+// form, or nil.
+func (l *locator) heldFor(backend int, own string) *Entry {
+	if len(l.held) == 0 {
+		return nil
+	}
+	plain := glob.PlainURI(own)
+	for i := range l.held {
+		if p := &l.held[i]; p.entry.Backend == backend && (p.wide.MatchString(own) || p.wide.MatchString(plain)) {
+			return p.entry
+		}
+	}
+	return nil
+}
+
+// HeldFor returns the template that is Held and for which a URI would otherwise be that of a resource, with its
+// own name, or nil.
+func (c *Catalog) HeldFor(uri string) *Entry {
+	if owner, ok := c.Owner(uri); ok {
+		_, own, _ := extension.InnerURI(uri)
+		if e := c.locator.heldFor(owner.Backend, own); e != nil {
+			return e
+		}
+	}
+	for i := range c.locator.held {
+		if e := c.locator.heldFor(c.locator.held[i].entry.Backend, uri); e != nil && c.hasBackend(e.BackendName) {
+			return e
+		}
+	}
+	return nil
 }
 
 // soleBackend returns the only backend that declares resources, as an Entry without a
@@ -127,7 +164,7 @@ func expressionPatterns(operator byte) (narrow, wide string) {
 //   - the same with variables that span segments, because servers write {path} where
 //     {+path} is meant;
 //   - the first backend with a skill that has a file or a directory with it;
-//   - the only backend that has resources at all.
+//   - the only backend that has resources at all, if none of its templates that are Held matches.
 //
 // The last rule is for resources that servers return in results and never list. A view
 // does not have it, because it is unknown whether they may be seen.
@@ -162,7 +199,9 @@ func (c *Catalog) locate(uri string) (e, from *Entry) {
 	from = c.match(removed, func(*pattern) string { return uri })
 	if from == nil && !removed {
 		if from = c.ofSkill(uri); from == nil {
-			from = c.locator.sole
+			if from = c.locator.sole; from != nil && c.locator.heldFor(from.Backend, uri) != nil {
+				return nil, nil
+			}
 		}
 	}
 	if from == nil {

@@ -15,6 +15,18 @@ import (
 // schemaLimit ends the reason of a tool with a schema that is larger than the limit.
 const schemaLimit = " (limits.schema)"
 
+// dropOutputSchema removes the output schema of a tool.
+func (e *Entry) dropOutputSchema() {
+	before := len(e.item)
+	e.item = jsonscan.RewriteMembers(e.item, func(name string, value []byte) []byte {
+		if name == "outputSchema" {
+			return nil
+		}
+		return value
+	})
+	e.IsUntyped = len(e.item) < before
+}
+
 // checkSchema returns the reason why a tool with this schema cannot be offered, or "".
 // The schema is not validated. It is checked that it neither overloads its readers nor
 // makes them fetch other documents (2026-07-28, basic, "JSON Schema Usage").

@@ -87,38 +87,43 @@ func (e *Entry) plain(uri string) string {
 // locateName is locate for a URI that is a name and that no list has. The first rule that applies
 // counts:
 //
-//   - the backend with the label that is in the URI, if it has resources here;
+//   - the backend with the label that is in the URI, if it has resources here, and none of its templates
+//     that are Held matches alone;
 //   - the only backend here that lists the URI as its own, or has a tool with it;
 //   - the only backend here that has a template for it.
 //
 // ok is false if none applies.
 func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
 	bare, bareFrom, several := c.locateBare(uri)
-	if e, from = c.locateLabel(uri, bare, bareFrom); e != nil {
+	e, from, isHeld := c.locateLabel(uri, bare, bareFrom)
+	if e != nil {
 		return e, from, true
 	}
-	return bare, bareFrom, bare != nil || several
+	return bare, bareFrom, bare != nil || several || isHeld
 }
 
-// locateLabel returns the entry for a URI with the label of a backend with resources here, or nil.
-// bare is what locateBare has found.
-func (c *Catalog) locateLabel(uri string, bare, bareFrom *Entry) (e, from *Entry) {
+// locateLabel returns the entry for a URI with the label of a backend with resources here, or nil. isHeld
+// reports that a template that is Held has the resource. bare is what locateBare has found.
+func (c *Catalog) locateLabel(uri string, bare, bareFrom *Entry) (e, from *Entry, isHeld bool) {
 	owner, ok := c.Owner(uri)
 	if !ok || !c.uris.reads[owner.Backend] || !c.hasBackend(owner.BackendName) {
-		return nil, nil
+		return nil, nil, false
 	}
 	_, own, _ := extension.InnerURI(uri)
 	if e, from = c.known(owner.Backend, own); e != nil {
-		return e, from
+		return e, from, false
 	}
 	// The name of a backend is often the begin of its own URIs.
 	if bare != nil && bare.Backend == owner.Backend {
-		return bare, bareFrom
+		return bare, bareFrom, false
+	}
+	if c.locator.heldFor(owner.Backend, own) != nil {
+		return nil, nil, true
 	}
 	if e = c.unlistedEntry(owner.Backend, own); e != nil {
-		return e, owner
+		return e, owner, false
 	}
-	return nil, nil
+	return nil, nil, false
 }
 
 // locateBare returns the entry for a URI as its backend writes it. several reports that more than

@@ -223,7 +223,7 @@ func All() []Entry {
 		}, {
 			AuthWrong, "A server rejects the credentials, or requires some.",
 			"The Authorization header in `headers` is missing, expired or withdrawn (401).",
-			"Correct it in `headers`.", false,
+			"Correct it in `headers`, or add `oauth: {}` if users sign in to the server.", false,
 		}, {
 			AuthScope, "The credentials for a server are not sufficient.",
 			"The token lacks a scope, or its owner a right (403).",

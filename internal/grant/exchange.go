@@ -45,6 +45,9 @@ type ExchangeConfig struct {
 
 	// Logger may be nil.
 	Logger *slog.Logger
+
+	// Tried, if not nil, is called after each request for a token, with its error. It must not block.
+	Tried func(error)
 }
 
 // Exchange is the client.Credentials of one backend with the access of the senders of requests:
@@ -262,6 +265,9 @@ func (e *Exchange) requester(id *mcp.Identity) Requester[*oauth.Tokens] {
 			a.Until = t.Expires
 		} else {
 			e.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", e.cfg.Backend), slog.Any("error", err))
+		}
+		if e.cfg.Tried != nil {
+			e.cfg.Tried(err)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -68,6 +68,9 @@ type Config struct {
 
 	// Logger may be nil.
 	Logger *slog.Logger
+
+	// Tried, if not nil, is called after each request for a token, with its error. It must not block.
+	Tried func(error)
 }
 
 // NoResource is the Config.Resource that requests none.
@@ -273,6 +276,9 @@ func (g *Gateway) requester(scopes []string) Requester[*oauth.Tokens] {
 			a.Scopes, a.Until = t.Scopes, t.Expires
 		} else if !g.needsChallenge(err) {
 			g.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", g.cfg.Backend), slog.Any("error", err))
+		}
+		if g.cfg.Tried != nil && !g.needsChallenge(err) {
+			g.cfg.Tried(err)
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -33,6 +33,9 @@ type HelperConfig struct {
 
 	// Logger may be nil.
 	Logger *slog.Logger
+
+	// Tried, if not nil, is called after each run of the program, with its error. It must not block.
+	Tried func(error)
 }
 
 // DefaultEvery is the default of HelperConfig.Every.
@@ -145,6 +148,9 @@ func (h *Helper) run(ctx context.Context) (map[string]mcp.Token, time.Time, erro
 	a.Until, a.Err = expires, err
 	if err != nil {
 		h.cfg.Logger.WarnContext(ctx, "no headers for a backend", slog.String("backend", h.cfg.Backend), slog.Any("error", err))
+	}
+	if h.cfg.Tried != nil {
+		h.cfg.Tried(err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

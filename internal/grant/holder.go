@@ -178,27 +178,35 @@ func (s *Source) lookIn(ctx context.Context, principal string, read readGrants) 
 	s.mu.Unlock()
 
 	g, err := s.read(principal, read)
+	if gone := s.settleRead(ctx, h, r, version, g, err); gone != nil {
+		s.eventGone(ctx, gone, notKept)
+	}
+	return r.err
+}
+
+// settleRead applies what was read to a holder. It returns the grant that is not kept any more.
+func (s *Source) settleRead(ctx context.Context, h *holder, r *running, version uint64, g *vault.Grant, err error) (gone *vault.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(r.done)
 	h.looking = nil
-	if err != nil && h.grant != nil { // it is used from memory
+	switch {
+	case err != nil && h.grant != nil: // it is used from memory
 		s.cfg.Logger.WarnContext(ctx, "the grants of users cannot be read", slog.String("backend", s.cfg.Backend), slog.Any("error", err))
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		h.looked = time.Time{}
 		r.err = &Error{"the grants of users cannot be read: ask the operator of the gateway", fmt.Errorf("read the grants for %s: %w", s.cfg.Backend, err)}
-		return r.err
-	}
-	if h.version != version { // it was changed by this process meanwhile
 		return nil
-	}
-	if h.unsaved && (g == nil || g.Generation == h.base) {
+	case h.version != version: // it was changed by this process meanwhile
 		return nil
+	case h.unsaved && (g == nil || g.Generation == h.base):
+		return nil
+	case g == nil && h.leaving == 0:
+		gone = h.grant
 	}
 	s.adoptLocked(h, g)
-	return nil
+	return gone
 }
 
 // read returns the grant of a principal that is in use, or nil: of those that this backend can

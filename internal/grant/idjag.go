@@ -58,6 +58,9 @@ type IDJAGConfig struct {
 
 	// Logger may be nil.
 	Logger *slog.Logger
+
+	// Tried, if not nil, is called after each request for a token, with its error. It must not block.
+	Tried func(error)
 }
 
 // IDJAG is the client.Credentials of one backend with access that an identity provider vouches
@@ -236,6 +239,9 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 			}
 		} else {
 			j.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", j.cfg.Backend), slog.Any("error", err))
+		}
+		if j.cfg.Tried != nil {
+			j.cfg.Tried(err)
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()

@@ -43,6 +43,12 @@ const (
 	NeedsMoreScope Reason = "scopes"        // the backend requires more scopes for this request
 )
 
+// Further reasons of a GrantEnded.
+const (
+	signedOut Reason = "signed out"        // by this process
+	notKept   Reason = "not kept any more" // another process has deleted it
+)
+
 // maxScopeText bounds the names of scopes in the text of an error.
 const maxScopeText = 200
 

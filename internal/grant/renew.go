@@ -55,6 +55,17 @@ type renewed struct {
 	err     error
 }
 
+// outcome returns the error of a renewal that was tried: also of a grant that has ended without a
+// request.
+func (r *renewed) outcome() error {
+	if r.err == nil && r.grant == nil {
+		return errGrantEnded
+	}
+	return r.err
+}
+
+var errGrantEnded = errors.New("the grant has ended")
+
 func keep(err error) renewed { return renewed{isKept: true, err: err} }
 
 // renew renews a grant. From reading it to saving it, it has the lock of the record, so that no
@@ -172,16 +183,23 @@ func (s *Source) end(ctx context.Context, l *vault.Lock, g *vault.Grant, why Rea
 // finish records the result of a renewal.
 func (s *Source) finish(ctx context.Context, h *holder, f *flight, was held, r renewed) {
 	s.mu.Lock()
+	before := h.grant
 	ended := s.settleLocked(h, f, was, r)
+	isGone := before != nil && h.grant == nil && r.why == NeverSignedIn && h.leaving == 0
 	if r.asked || r.err != nil {
 		s.stats.Last = Attempt{At: time.Now(), Issuer: was.grant.Issuer, Resource: was.grant.Resource, Err: r.err}
 	}
 	s.mu.Unlock()
 	defer close(f.done) // what waits for it comes after the event
+	if s.cfg.Tried != nil && (r.asked || r.isKept) {
+		s.cfg.Tried(r.outcome())
+	}
 	if ended != nil {
 		s.cfg.Logger.InfoContext(ctx, "a grant has ended: its principal has to sign in again", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.String("reason", string(r.why)), slog.Any("error", r.err))
 		s.event(ctx, Event{Kind: GrantEnded, Principal: h.principal, Issuer: ended.Issuer, Detail: string(r.why)})
+	} else if isGone {
+		s.eventGone(ctx, before, notKept)
 	} else if r.err != nil {
 		s.cfg.Logger.WarnContext(ctx, "a grant was not renewed", slog.String("backend", s.cfg.Backend),
 			slog.String("principal", h.principal), slog.Any("error", r.err))

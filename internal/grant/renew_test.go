@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/grant"
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -525,4 +526,57 @@ func blockWrites(t *testing.T, folder string) []string {
 		blocked = append(blocked, name)
 	}
 	return blocked
+}
+
+// Each renewal is reported once, with its error, however many requests wait for it, and a sign-in
+// is not.
+func TestRenewalsAreReported(t *testing.T) {
+	var tried []string
+	note := func(err error) {
+		switch {
+		case err == nil:
+			tried = append(tried, "ok")
+		case oauth.IsTemporary(err):
+			tried = append(tried, "temporary")
+		case oauth.HasCode(err, oauth.CodeInvalidGrant):
+			tried = append(tried, "ended")
+		default:
+			tried = append(tried, err.Error())
+		}
+	}
+	inWorld(t, func(cfg *grant.SourceConfig) { cfg.Tried = note }, func(t *testing.T, w *world, s *grant.Source) {
+		want := func(all ...string) {
+			t.Helper()
+			if !slices.Equal(tried, all) {
+				t.Errorf("reported %q, want %q", tried, all)
+			}
+		}
+		signIn(t, s, "ann")
+		want()
+		time.Sleep(2 * time.Hour)
+		for range 3 {
+			wantBearer(t, s, "ann", "access-token-5")
+		}
+		want("ok")
+		time.Sleep(2 * time.Hour)
+		w.outage(status500)
+		if _, err := s.For(t.Context(), requestOf(t, "ann")); err == nil {
+			t.Error("a token without the authorization server")
+		}
+		want("ok", "temporary")
+		time.Sleep(time.Minute)
+		w.outage(nowhere)
+		w.set(func() { w.refuse = "invalid_grant" })
+		_, err := s.For(t.Context(), requestOf(t, "ann"))
+		_ = wantMissing(t, err, grant.Ended)
+		want("ok", "temporary", "ended")
+		w.set(func() { w.refuse = "" })
+		signIn(t, s, "ann")
+		time.Sleep(2 * time.Hour)
+		w.Close()
+		if _, err := s.For(t.Context(), requestOf(t, "ann")); err == nil {
+			t.Error("a token without the authorization server's metadata")
+		}
+		want("ok", "temporary", "ended", "temporary")
+	})
 }

@@ -278,17 +278,22 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	if err != nil {
 		return 0, err
 	}
+	s.mu.Lock()
+	s.holderLocked(principal).leaving++
+	s.mu.Unlock()
 	var errs []error
 	for _, g := range grants {
 		deleted, err := s.signOutOf(ctx, g)
 		if deleted {
 			n++
+			s.eventGone(ctx, g, signedOut)
 		}
 		errs = append(errs, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.holderLocked(principal)
+	h.leaving = max(0, h.leaving-1)
 	h.version++
 	h.ended = nil
 	s.adoptLocked(h, nil)

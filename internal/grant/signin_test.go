@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -257,6 +258,135 @@ func TestWatch(t *testing.T) {
 			default:
 			}
 		}
+	})
+}
+
+// What another process has changed is known at once after Reread, and wakes those that wait for it.
+func TestReread(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		other := w.source(t, nil)
+		defer other.Close()
+		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		woken := s.Watch(t.Context(), "ann")
+		signIn(t, other, "ann")
+		began := time.Now()
+		if err := s.Reread(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-woken
+		wantBearer(t, s, "ann", "access-token-3")
+		if n, err := other.SignOut(t.Context(), "ann"); n != 1 || err != nil {
+			t.Errorf("%d signed out, error %v", n, err)
+		}
+		if err := s.Reread(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A sign-out is an event once, in the process that signs out and in one that has used the grant. A
+// second sign-in is not one.
+func TestSignOutIsAnEvent(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		elsewhere := new(eventList)
+		other := w.source(t, func(cfg *grant.SourceConfig) { cfg.Event = elsewhere.add })
+		defer other.Close()
+		want := func(where string, l *eventList, n int, principal, why string) {
+			t.Helper()
+			got := l.list()
+			if len(got) != n || n > 0 && got[n-1] != (grant.Event{Kind: grant.GrantEnded, Backend: "tickets", Principal: principal, Issuer: w.URL, Detail: why}) {
+				t.Errorf("%s: events %+v, want %d, the last one of %s", where, got, n, principal)
+			}
+		}
+		signIn(t, s, "ann")
+		signIn(t, s, "ann")
+		want("signed in twice", w.events, 0, "", "")
+		for range 2 {
+			if _, err := s.SignOut(t.Context(), "ann"); err != nil {
+				t.Fatal(err)
+			}
+			want("signed out", w.events, 1, "ann", "signed out")
+		}
+		signIn(t, other, "bob")
+		if _, err := s.Held(t.Context(), "bob", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.SignOut(t.Context(), "bob"); err != nil {
+			t.Fatal(err)
+		}
+		want("in the other process", elsewhere, 1, "bob", "signed out")
+		for range 2 {
+			if err := s.Reread(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want("found", w.events, 2, "bob", "not kept any more")
+		}
+		// A renewal finds it, too, between two reads.
+		signIn(t, other, "eve")
+		time.Sleep(55*time.Minute - 200*time.Millisecond)
+		if _, err := s.Held(t.Context(), "eve", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.SignOut(t.Context(), "eve"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if _, err := s.For(t.Context(), requestOf(t, "eve")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want("found by a renewal", w.events, 3, "eve", "not kept any more")
+	})
+}
+
+// slowStore is a store whose next list of names is late.
+type slowStore struct {
+	vault.Store
+
+	next chan chan struct{} // what a list of names waits for
+}
+
+func (s *slowStore) Names(ctx context.Context, prefix string) ([]string, error) {
+	names, err := s.Store.Names(ctx, prefix)
+	select {
+	case late := <-s.next:
+		<-late
+	default:
+	}
+	return names, err
+}
+
+// A read that began before the change does not hide it from Reread.
+func TestRereadDuringARead(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, other *grant.Source) {
+		folder, err := vault.OpenFolder(w.folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &slowStore{folder, make(chan chan struct{}, 1)}
+		kept, err := vault.New(store, [][]byte{make([]byte, vault.MinKey)}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := w.source(t, func(cfg *grant.SourceConfig) { cfg.Vault = kept })
+		defer s.Close()
+		late := make(chan struct{})
+		store.next <- late
+		go func() { _ = s.Check(t.Context(), "ann") }() // ends below
+		synctest.Wait()
+		signIn(t, other, "ann")
+		reread := make(chan error, 1)
+		go func() { reread <- s.Reread(t.Context()) }()
+		synctest.Wait()
+		close(late)
+		if err := <-reread; err != nil {
+			t.Fatal(err)
+		}
+		wantBearer(t, s, "ann", "access-token-3")
 	})
 }
 

@@ -66,6 +66,9 @@ type SourceConfig struct {
 
 	// Event, if not nil, is called for each Event. It must not block.
 	Event func(context.Context, Event)
+
+	// Tried, if not nil, is called after each renewal that was tried, with its error. It must not block.
+	Tried func(error)
 }
 
 // Event is something that happened to a grant, for the audit log.
@@ -74,7 +77,7 @@ type Event struct {
 	Backend   string
 	Principal string
 	Issuer    string // of the grant; for IssuerChanged, the new one
-	Detail    string // for IssuerChanged, the issuer before; for GrantEnded, the Reason
+	Detail    string // for IssuerChanged, the issuer before; for GrantEnded, the reason
 }
 
 // EventKind is a kind of Event.
@@ -82,7 +85,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	GrantEnded    EventKind = "grant_ended"    // the authorization server does not renew a grant
+	GrantEnded    EventKind = "grant_ended"    // the authorization server does not renew a grant, or its principal has signed out
 	StepUp        EventKind = "step_up"        // a principal is asked to sign in for more scopes
 	IssuerChanged EventKind = "issuer_changed" // the backend names another authorization server
 )
@@ -152,6 +155,7 @@ type holder struct {
 	serial    uint64       // of the access token: each new one has a greater number; 0 for none
 	spent     bool         // the access token had no life, and was used
 	version   uint64       // counts changes of grant by this process
+	leaving   int          // sign-outs by this process in progress
 	unsaved   bool         // the vault does not have grant, but the generation base
 	base      uint64
 
@@ -299,6 +303,39 @@ func (s *Source) Look(ctx context.Context, principals []string) error {
 		}
 	}
 	return nil
+}
+
+// Reread reads the grants of all principals in memory: another process has changed some of them. What
+// waits for one of them goes on. Those that cannot be read stay as they are.
+func (s *Source) Reread(ctx context.Context) error {
+	all, err := s.cfg.Vault.Listing(ctx)
+	if err != nil {
+		return err
+	}
+	for principal, r := range s.reads() {
+		if r != nil { // it may have begun before the change
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := cmp.Or(ctx.Err(), s.lookIn(ctx, principal, all.Grants)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads returns the principals in memory, each with the read in progress, or nil.
+func (s *Source) reads() map[string]*running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]*running, len(s.holders))
+	for principal, h := range s.holders {
+		all[principal] = h.looking
+	}
+	return all
 }
 
 // Has reports whether a principal has a grant that may be sent, with scopes.
@@ -548,6 +585,11 @@ func (h *holder) mayStepUpLocked(i item) (may, isNew bool) {
 	}
 	h.steps[i] = append(steps, step{now, h.serial})
 	return true, true
+}
+
+// eventGone reports that a grant was deleted.
+func (s *Source) eventGone(ctx context.Context, g *vault.Grant, why Reason) {
+	s.event(ctx, Event{Kind: GrantEnded, Principal: g.Principal, Issuer: g.Issuer, Detail: string(why)})
 }
 
 // event reports an event of this backend.

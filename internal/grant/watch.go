@@ -12,8 +12,8 @@ import (
 )
 
 // Watch returns a channel that is closed when the grant of a principal appears, changes or ends:
-// at once for a change by this Source, and within about a second for one by another process, for
-// which the vault is read while there is a watch. The channel is left open when ctx or the Source
+// at once for a change by this Source and after Reread, and within about a second for one by another
+// process, for which the vault is read while there is a watch. The channel is left open when ctx or the Source
 // ends. A caller that waits for a sign-in takes the channel first, and then calls Check, so that
 // it does not miss one.
 func (s *Source) Watch(ctx context.Context, principal string) <-chan struct{} {

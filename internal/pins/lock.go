@@ -13,8 +13,11 @@ import (
 	"strings"
 )
 
-// Server is what a server was, and the version that it gave, when it was approved. Nothing follows from a change.
-type Server struct{ Name, Version string }
+// Server is what a server was when it was approved. Nothing follows from a change.
+type Server struct {
+	Name, Version string // as it names itself
+	Package       string // that runs it, with the version as configured, or ""
+}
 
 // Lock is the content of a lock file: what a person has approved. A nil Lock is that of no file. It must not be changed
 // while it is used.
@@ -60,6 +63,26 @@ func (l *Lock) Digest(key Key) (Digest, bool) {
 	return d, ok
 }
 
+// Compared returns the digest of the definition that one with the key is compared with: that of Digest, or else, for a UI
+// key, that of the Plain one.
+func (l *Lock) Compared(key Key) (Digest, bool) {
+	d, ok := l.Digest(key)
+	if !ok && key.Face == UI {
+		return l.Digest(key.plain())
+	}
+	return d, ok
+}
+
+// Approves reports whether a definition with the key and the digest is approved. The approved Plain definition of
+// a tool is so for clients that render apps, too: a server may list it to them again.
+func (l *Lock) Approves(key Key, d Digest) bool {
+	if approved, ok := l.Digest(key); ok && approved == d {
+		return true
+	}
+	plain, ok := l.Digest(key.plain())
+	return key.Face == UI && ok && plain == d
+}
+
 // Keys returns the keys in the order of the file.
 func (l *Lock) Keys() []Key {
 	if l == nil {
@@ -83,23 +106,31 @@ func (l *Lock) Servers() []string {
 }
 
 func compare(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Face, b.Face))
 }
 
 // head is the beginning of a lock file.
 const head = "# What the servers offered when it was approved. signalbox approve changes this file.\n"
 
 // Format returns the text of a lock file: a line for each server and for each definition, in a fixed order, so that
-// a difference of two files shows what has changed.
+// a difference of two files shows what has changed. The line of a UI definition has the word ui in front of the digest.
 func (l *Lock) Format() []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
 	for _, name := range l.Servers() {
 		is := l.servers[name]
-		fmt.Fprintf(&b, "\nserver %s %s %s\n", quote(name), quote(is.Name), quote(is.Version))
+		fmt.Fprintf(&b, "\nserver %s %s %s", quote(name), quote(is.Name), quote(is.Version))
+		if is.Package != "" {
+			b.WriteString(" " + quote(is.Package))
+		}
+		b.WriteByte('\n')
 		for _, k := range l.Keys() {
 			if k.Server == name {
-				fmt.Fprintf(&b, "%s %s %s\n", k.Kind, quote(k.Name), l.pins[k])
+				face := ""
+				if k.Face != Plain {
+					face = " " + string(k.Face)
+				}
+				fmt.Fprintf(&b, "%s %s%s %s\n", k.Kind, quote(k.Name), face, l.pins[k])
 			}
 		}
 	}
@@ -141,33 +172,47 @@ func Parse(text []byte) (*Lock, error) {
 		switch {
 		case !ok:
 			wrong = "it has a word that is not closed"
-		case words[0] == "server" && len(words) == 4:
+		case words[0] == "server" && (len(words) == 4 || len(words) == 5):
 			server, inServer = words[1], true
 			if _, twice := l.servers[server]; twice {
 				wrong = fmt.Sprintf("the server %q is in it twice", server)
 			}
-			l.servers[server] = Server{words[2], words[3]}
+			is := Server{Name: words[2], Version: words[3]}
+			if len(words) == 5 {
+				is.Package = words[4]
+			}
+			l.servers[server] = is
 		case !inServer:
 			wrong = "the first line must be about a server"
-		case len(words) != 3 || !slices.Contains([]Kind{Tool, Prompt, Template, Instructions, Skill, Page}, Kind(words[0])):
-			wrong = "a line is a kind, a name and a digest: tool NAME sha256:..."
 		default:
-			key := Key{server, Kind(words[0]), words[1]}
-			d, ok := ParseDigest(words[2])
-			_, twice := l.pins[key]
-			switch {
-			case !ok:
-				wrong = "the digest is not sha256: and 64 hexadecimal digits"
-			case twice:
-				wrong = key.String() + " is in it twice"
-			}
-			l.pins[key] = d
+			wrong = l.parsePin(server, words)
 		}
 		if wrong != "" {
 			return nil, &SyntaxError{number, wrong}
 		}
 	}
 	return l, nil
+}
+
+// parsePin reads the line of a definition, and returns what is wrong with it, or "".
+func (l *Lock) parsePin(server string, words []string) (wrong string) {
+	key := Key{Server: server, Kind: Kind(words[0])}
+	if key.Kind == Tool && len(words) == 4 && words[2] == string(UI) {
+		key.Face, words = UI, slices.Delete(words, 2, 3)
+	}
+	if len(words) != 3 || !slices.Contains([]Kind{Tool, Prompt, Template, Instructions, Skill, Page}, key.Kind) {
+		return "a line is a kind, a name and a digest: tool NAME sha256:..., or tool NAME ui sha256:..."
+	}
+	key.Name = words[1]
+	d, ok := ParseDigest(words[2])
+	if !ok {
+		return "the digest is not sha256: and 64 hexadecimal digits"
+	}
+	if _, twice := l.pins[key]; twice {
+		return key.String() + " is in it twice"
+	}
+	l.pins[key] = d
+	return ""
 }
 
 // fields splits a line into words, some of them in quotes.

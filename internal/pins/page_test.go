@@ -69,7 +69,7 @@ func TestPageOf(t *testing.T) {
 // A page is offered or held, and never replaced.
 func TestJudgePage(t *testing.T) {
 	d := NewDigester(nil)
-	key := Key{"maps", Page, "ui://map"}
+	key := Key{"maps", Page, "ui://map", Plain}
 	approved, changed := json.RawMessage(`{"text":"<p>\u200b"}`), json.RawMessage(`{"text":"<q>\u200b"}`)
 	l := NewLock()
 	l.Approve(key, d.Of(approved))

@@ -4,7 +4,7 @@
 // Package pins compares what servers offer to models with what a person has approved.
 //
 // A [Lock] has a digest for each approved definition: a tool, a prompt, a template of resources, the instructions of
-// a server, or the HTML of an app. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
+// a server, or the HTML of an app. A tool that a server lists otherwise for clients that render apps has two. [Lock.Judge] decides what becomes of a definition: one that is approved is offered; if
 // only its text has changed, the approved one is offered in its place; any other is held, so that it is neither listed
 // nor called. [Hidden] finds text that people do not see, and an [Adviser] what a person should look at.
 //
@@ -38,11 +38,28 @@ const (
 	Page         Kind = "page"         // of an app; see PageOf
 )
 
+// Face is which list of a server has a tool: a server may list other tools to clients that render apps
+// (io.modelcontextprotocol/ui).
+type Face string
+
+// The faces. Definitions of all other kinds are Plain.
+const (
+	Plain Face = ""
+	UI    Face = "ui" // the list for clients that render apps
+)
+
 // Key identifies a definition: the server by its name in the configuration, and its own name for the item.
 type Key struct {
 	Server string
 	Kind   Kind
 	Name   string // the URI template of a template; the URI of a page; "" for instructions
+	Face   Face
+}
+
+// plain returns the key of the same name in the list for clients that do not render apps.
+func (k Key) plain() Key {
+	k.Face = Plain
+	return k
 }
 
 // String returns the key in one line, for people.
@@ -50,7 +67,11 @@ func (k Key) String() string {
 	if k.Kind == Instructions {
 		return "instructions of " + k.Server
 	}
-	return fmt.Sprintf("%s %s of %s", k.Kind, Spell(k.Name), k.Server)
+	text := fmt.Sprintf("%s %s of %s", k.Kind, Spell(k.Name), k.Server)
+	if k.Face == UI {
+		text += " (for clients that render apps)"
+	}
+	return text
 }
 
 // Digest identifies the content of a definition.
@@ -185,17 +206,20 @@ type Texts func(Digest) ([]byte, bool)
 // Judge returns what becomes of a definition. A nil Lock has approved nothing and holds nothing but hidden text. An
 // approved definition may have hidden text: a person has seen it spelt out. A page is offered or held, and may have any
 // characters: they are for a browser.
+//
+// A UI definition is compared with that of its own line, or with the Plain one if it has none. It is also approved if
+// it is the approved Plain one, with or without a line. A Plain definition is never compared with that of a UI line.
 func (l *Lock) Judge(key Key, definition json.RawMessage, digests *Digester, texts Texts, p Policy) Verdict {
 	v := Verdict{State: Unpinned, Use: definition}
 	if l != nil {
-		digest, known := l.pins[key]
+		digest, known := l.Compared(key)
 		switch {
 		case !known:
 			v.State = New
 			if !p.AllowNew && (key.Kind != Page || !p.AllowPages) {
 				v.Use = nil
 			}
-		case digest == digests.Of(definition):
+		case l.Approves(key, digests.Of(definition)):
 			return Verdict{State: Approved, Use: definition}
 		default:
 			v = changed(key.Kind, definition, digest, digests, texts, p)

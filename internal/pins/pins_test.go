@@ -14,7 +14,7 @@ import (
 
 const issue = `{"name":"create_issue","description":"Creates an issue.","inputSchema":{"type":"object","properties":{"title":{"type":"string"}}},"annotations":{"destructiveHint":false}}`
 
-var issueKey = Key{"github", Tool, "create_issue"}
+var issueKey = Key{"github", Tool, "create_issue", Plain}
 
 // The digest covers all members, and does not depend on how they are written.
 func TestDigest(t *testing.T) {
@@ -128,9 +128,9 @@ func TestJudgeNewAndHidden(t *testing.T) {
 func TestLockFile(t *testing.T) {
 	d := NewDigester(nil)
 	l := NewLock()
-	l.SetServer("github", Server{"github-mcp-server", "1.2"})
+	l.SetServer("github", Server{Name: "github-mcp-server", Version: "1.2", Package: "@x/github@1.2"})
 	l.SetServer("a b", Server{})
-	for i, k := range []Key{issueKey, {"github", Instructions, ""}, {"github", Prompt, "a \"b\"\n#"}, {"github", Template, "file:///{+path}"}, {"a b", Tool, "\xff\u200b"}} {
+	for i, k := range []Key{issueKey, {"github", Instructions, "", Plain}, {"github", Prompt, "a \"b\"\n#", Plain}, {"github", Template, "file:///{+path}", Plain}, {"a b", Tool, "\xff\u200b", Plain}} {
 		l.Approve(k, d.Of(fmt.Appendf(nil, "%d", i)))
 	}
 	text := l.Format()
@@ -169,6 +169,7 @@ func TestLockFile(t *testing.T) {
 // A file that loses any byte is read as something smaller, or not at all, and never as nothing to hold.
 func FuzzLockFile(f *testing.F) {
 	f.Add("server a b c\ntool x sha256:0000000000000000000000000000000000000000000000000000000000000000\n")
+	f.Add("server a b c\ntool x ui sha256:0000000000000000000000000000000000000000000000000000000000000000\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := Parse([]byte(text))
 		if err != nil {

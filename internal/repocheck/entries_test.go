@@ -36,7 +36,7 @@ func entryIDs() []string {
 	upTo("I", 20)
 	upTo("", 42)
 	upTo("N", 16)
-	return append(all, "C1", "C2", "C5", "C6", "C10", "C11", "C12", "C13", "C14", "C15", "R3", "R16", "R17", "R21", "R22")
+	return append(all, "C1", "C2", "C5", "C6", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "R1", "R2", "R3", "R4", "R16", "R17", "R18", "R19", "R20", "R21", "R22")
 }
 
 // entry is one entry of a list.
@@ -140,8 +140,8 @@ func parseEntry(block string) (entry, error) {
 	if err := p.end(); err != nil {
 		return e, fmt.Errorf("%s: %w", e.id, err)
 	}
-	if len(e.tests) == 0 || len(e.mutations) == 0 && len(e.judges) == 0 {
-		return e, fmt.Errorf("%s needs a test, and a mutation or a judge", e.id)
+	if len(e.tests) == 0 || len(e.mutations) == 0 {
+		return e, fmt.Errorf("%s needs a test and a mutation", e.id)
 	}
 	return e, nil
 }
@@ -324,6 +324,7 @@ func TestEntriesRule(t *testing.T) {
 	for _, wrong := range []string{
 		"1: x", "# I1: x", "# I1: x\ntest a TestA", "# I1: x\ntest a TestA\n-x", "# I1: x\ntest a TestA\n@ a.go\n+x", "# I1: x\njudge a TestA",
 		"# I1: x\ntest a TestA\n@ a.go b TestB\n-x", "# I1: x\ntest a TestA\nas I2", "# I1: x\ntest a testA\njudge b TestB",
+		"# I1: x\ntest a TestA\njudge b TestB",
 	} {
 		if got, err := parseEntries("About.\n\n" + wrong); err == nil {
 			t.Errorf("%q is taken for %v", wrong, got)

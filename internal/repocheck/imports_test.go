@@ -62,7 +62,7 @@ var repoOnlyFor = map[string][]string{
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "cmd/signalbox/internal/commandtest", "test/browser", "test/callertest", "test/canary", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "test/poisoning", "test/tap", "internal/peertest/...", "internal/jsonscan/jsontest"}
+var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "cmd/signalbox/internal/commandtest", "test/browser", "test/callertest", "test/canary", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "test/poisoning", "test/tap", "test/toolsets", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.

@@ -6,6 +6,7 @@ package apps
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -15,9 +16,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/test/canary"
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
@@ -156,6 +159,7 @@ const document = "signal.pdf"
 // target is how to reach a server: by URL, or by starting a program.
 type target struct {
 	URL     string            `json:"url,omitempty"`
+	Token   string            `json:"token,omitempty"` // for the URL
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
@@ -236,12 +240,15 @@ type lane struct {
 	folder  string            // of records
 	targets map[string]target // of the servers
 	url     string            // of the gateway
+	token   string            // of the hosts, for the gateway
+	gateway *foreign.Process
+	output  *bytes.Buffer // of the gateway, when it has ended
 }
 
 // newLane starts the servers and the gateway.
 func (b bench) newLane(t *testing.T, era string) lane {
 	t.Helper()
-	l := lane{bench: b, era: era, folder: newFolder(t), targets: make(map[string]target)}
+	l := lane{bench: b, era: era, folder: newFolder(t), targets: make(map[string]target), token: "canary-" + rand.Text(), output: new(bytes.Buffer)}
 	all := append(servers(), plain)
 	if era == eraModern {
 		args := append([]string{"DEBUG_LOG_FILE=" + filepath.Join(l.folder, "debug.log"), b.node.Bin, "modern.mjs", l.folder}, all...)
@@ -254,7 +261,8 @@ func (b bench) newLane(t *testing.T, era string) lane {
 			l.targets[name] = b.program(l.folder, name)
 		}
 	}
-	l.url = foreign.Start(t, b.bin, "serve", "--config", l.configuration(t), "--listen", "127.0.0.1:0").URL
+	l.gateway = foreign.StartTo(t, l.output, "env", "XDG_STATE_HOME="+filepath.Join(l.folder, "state"), b.bin, "serve", "--config", l.configuration(t), "--listen", "127.0.0.1:0")
+	l.url = l.gateway.URL
 	return l
 }
 
@@ -275,7 +283,13 @@ func (l lane) configuration(t *testing.T) string {
 	// On a busy machine everything starts slowly, and a list without a server would be a correct
 	// response.
 	const patience = "2m"
+	tokenFile := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(tokenFile, []byte(l.token), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	data, err := json.Marshal(map[string]any{
+		"auth":       map[string]any{"tokens": []any{map[string]any{"principal": "host", "file": tokenFile}}},
+		"log":        map[string]any{"level": "debug"},
 		"mcpServers": entries,
 		"profiles":   profiles,
 		"limits":     map[string]any{"firstList": patience, "connect": patience},
@@ -300,7 +314,30 @@ func (l lane) run(t *testing.T) results {
 		all = append(all, l.runHost(t, era)...)
 		t.Logf("a %s host and %s servers: %v", era, l.era, time.Since(start).Round(time.Second))
 	}
+	l.checkToken(t)
 	return all
+}
+
+// checkToken ends the gateway, and checks that the token of the hosts is in nothing that it has
+// written, with the log at level debug, and that the servers have received (identity N1, attack 41).
+func (l lane) checkToken(t *testing.T) {
+	t.Helper()
+	if err := l.gateway.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("ending the gateway: %v", err)
+		return
+	}
+	<-l.gateway.Done
+	var secrets canary.Set
+	if err := secrets.Put("token of the hosts", l.token); err != nil {
+		t.Error(err)
+	}
+	leaks, err := secrets.ScanFiles(l.folder)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, leak := range append(leaks, secrets.Scan("output", l.output.String())...) {
+		t.Error(leak)
+	}
 }
 
 // runHost lets a host use the servers, way by way.
@@ -338,10 +375,10 @@ func (l lane) jobs(era string, w way) []job {
 		for _, name := range servers() {
 			all = append(all, l.served(name, w))
 		}
-		add(target{URL: l.url}, all...)
+		add(target{URL: l.url, Token: l.token}, all...)
 	case w == own:
 		for _, name := range servers() {
-			add(target{URL: l.url + "/p/" + name}, l.served(name, w))
+			add(target{URL: l.url + "/p/" + name, Token: l.token}, l.served(name, w))
 		}
 	case era == l.era:
 		for _, name := range servers() {

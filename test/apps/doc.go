@@ -15,7 +15,8 @@
 // era; modern.mjs has them in the modern one, by the server side of the SDK. Where both have
 // the same era the host uses the server directly, too, so that a difference is the gateway's.
 // A call must arrive at the server once, and its result must be the one that the server sent,
-// which the server's side records.
+// which the server's side records. The hosts send a token, which may be in nothing that the
+// gateway writes, with the log at level debug, and sends to servers.
 //
 // Run it in this folder, so that the table is printed if the tests pass:
 //

@@ -45,8 +45,9 @@ async function connect(job, capabilities) {
   return client;
 }
 
-function transportOf({ target: { url, ...program } }) {
-  return url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ ...program, stderr: 'ignore' });
+function transportOf({ target: { url, token, ...program } }) {
+  if (!url) return new StdioClientTransport({ ...program, stderr: 'ignore' });
+  return new StreamableHTTPClientTransport(new URL(url), token ? { requestInit: { headers: { Authorization: `Bearer ${token}` } } } : {});
 }
 
 const recordOf = (folder, name) => join(folder, `${name}.jsonl`);

@@ -7,8 +7,9 @@
 //
 // It prints the address of the first, http://127.0.0.1:PORT/NAME. The SDK has both edges; in
 // between, a request is passed on as it is. The calls of tools are recorded in
-// FOLDER/NAME.jsonl. It ends when its standard input does.
+// FOLDER/NAME.jsonl, and the header fields of all requests in FOLDER/headers.jsonl. It ends when its standard input does.
 
+import { appendFileSync } from 'node:fs';
 import { createServer as createHTTPServer } from 'node:http';
 import { join } from 'node:path';
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
@@ -50,7 +51,10 @@ const handlers = new Map();
 for (const name of names) handlers.set(`/${name}`, await handler(name));
 const http = createHTTPServer((req, res) => {
   const serve = handlers.get(req.url);
-  if (serve) return serve(req, res);
+  if (serve) {
+    appendFileSync(join(folder, 'headers.jsonl'), `${JSON.stringify(req.rawHeaders)}\n`);
+    return serve(req, res);
+  }
   res.writeHead(404).end();
 });
 http.listen(0, '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${http.address().port}/${names[0]}`));

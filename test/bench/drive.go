@@ -67,6 +67,7 @@ func groups() []group {
 		{name: "growth", waits: true, measure: (*bench).measureGrowth},
 		{name: "parts", long: true, measure: (*bench).measureParts},
 		{name: "record", long: true, measure: (*bench).measureRecord},
+		{name: "flood", long: true, measure: (*bench).measureFlood},
 		{name: groupBefore, long: true, measure: (*bench).measureBefore},
 		{name: "profile", long: true, measure: (*bench).measureProfile},
 		{name: "peers", long: true, measure: (*bench).measurePeers},

@@ -3,7 +3,7 @@
 
 // The command bench measures the cost of the gateway and compares it with its marks.
 //
-//	bench -program bin/signalbox                 everything: three quarters of an hour
+//	bench -program bin/signalbox                 everything: almost an hour
 //	bench -program bin/signalbox -group calls    one group of measurements
 //	bench -program bin/signalbox -short          ratios and counts only: minutes
 //

@@ -83,9 +83,22 @@ type server struct {
 // config is a configuration of the gateway: its backends and, if the measurement exceeds a
 // default limit, that limit. Everything else is as shipped.
 type config struct {
-	Listen  string            `json:"listen,omitempty"`
-	Limits  map[string]int    `json:"limits,omitempty"`
-	Servers map[string]server `json:"mcpServers"`
+	Listen    string            `json:"listen,omitempty"`
+	PublicURL string            `json:"publicURL,omitempty"`
+	Auth      *authConfig       `json:"auth,omitempty"`
+	Limits    map[string]int    `json:"limits,omitempty"`
+	Servers   map[string]server `json:"mcpServers"`
+}
+
+// authConfig are the identity providers of callers.
+type authConfig struct {
+	Issuers []issuerConfig `json:"issuers"`
+}
+
+type issuerConfig struct {
+	Name     string   `json:"name"`
+	Issuer   string   `json:"issuer"`
+	Audience []string `json:"audience"`
 }
 
 // overHTTP configures n backends served by the canned one, each with the setup.

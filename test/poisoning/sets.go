@@ -6,36 +6,25 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/pins"
+	"github.com/signalbox-mcp/signalbox/test/toolsets"
 )
 
 // readLiveMCP reads the tools of real servers.
 func readLiveMCP(dir string) ([]*set, error) {
-	var servers []struct {
-		Tools map[string]struct{ Tools []json.RawMessage }
-	}
-	if err := readJSON(filepath.Join(dir, "tools", "LiveMCPTool", "tools.json"), &servers); err != nil {
+	tools, err := toolsets.LiveMCP(dir)
+	if err != nil {
 		return nil, err
 	}
 	s, adviser := &set{name: "tools of LiveMCPBench"}, new(pins.Adviser)
-	for _, server := range servers {
-		for _, name := range slices.Sorted(maps.Keys(server.Tools)) {
-			for _, definition := range server.Tools[name].Tools {
-				var named struct{ Name string }
-				if err := json.Unmarshal(definition, &named); err != nil {
-					return nil, err
-				}
-				adviser.Add(name, named.Name)
-				s.tools = append(s.tools, tool{named.Name, name, definition, adviser})
-			}
-		}
+	for _, t := range tools {
+		adviser.Add(t.Server, t.Name)
+		s.tools = append(s.tools, tool{t.Name, t.Server, t.Definition, adviser})
 	}
 	return []*set{s}, nil
 }
@@ -57,7 +46,7 @@ func readLabelled(dir string) ([]*set, error) {
 				}
 			}
 		}
-		if err := readJSON(filepath.Join(dir, "specs", "065-evaluation-foundation", "datasets", file), &corpus); err != nil {
+		if err := toolsets.ReadJSON(toolsets.MCPProxy(dir, file), &corpus); err != nil {
 			return nil, err
 		}
 		for _, e := range corpus.Entries {
@@ -117,15 +106,4 @@ func describe(name, description string) json.RawMessage {
 		panic(err) //nolint:forbidigo // strings have a form in JSON
 	}
 	return raw
-}
-
-func readJSON(file string, to any) error {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,47 +13,43 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/search"
+	"github.com/signalbox-mcp/signalbox/test/toolsets"
 )
 
 // readLiveMCP reads the tasks of LiveMCPBench, each with all tools that it needs, and single steps
 // with the tool of each, of the tasks that have as many steps as tools.
 func readLiveMCP(dir string) (tasks, steps *set, err error) {
-	var servers []struct {
-		Tools map[string]struct {
-			Tools []struct {
-				Name        string
-				Description string
-				InputSchema struct {
-					Properties map[string]struct{ Description any }
-				}
-			}
-		}
-	}
-	if err := readJSON(filepath.Join(dir, "tools", "LiveMCPTool", "tools.json"), &servers); err != nil {
+	listed, err := toolsets.LiveMCP(dir)
+	if err != nil {
 		return nil, nil, err
 	}
 	var tools []search.Tool
 	known := make(map[string]bool)
-	for _, s := range servers {
-		for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-			for _, t := range s.Tools[name].Tools {
-				tool := search.Tool{Name: t.Name, Server: name, Description: t.Description}
-				for argument, a := range t.InputSchema.Properties {
-					tool.Arguments = append(tool.Arguments, argument)
-					if text, ok := a.Description.(string); ok {
-						tool.Arguments = append(tool.Arguments, text)
-					}
-				}
-				tools = append(tools, tool)
-				known[t.Name] = true
+	for _, t := range listed {
+		var definition struct {
+			Description string
+			InputSchema struct {
+				Properties map[string]struct{ Description any }
 			}
 		}
+		if err := json.Unmarshal(t.Definition, &definition); err != nil {
+			return nil, nil, err
+		}
+		tool := search.Tool{Name: t.Name, Server: t.Server, Description: definition.Description}
+		for argument, a := range definition.InputSchema.Properties {
+			tool.Arguments = append(tool.Arguments, argument)
+			if text, ok := a.Description.(string); ok {
+				tool.Arguments = append(tool.Arguments, text)
+			}
+		}
+		tools = append(tools, tool)
+		known[t.Name] = true
 	}
 	var annotated []struct {
 		Question   string
 		Annotation struct{ Steps, Tools string } `json:"Annotator Metadata"`
 	}
-	if err := readJSON(filepath.Join(dir, "annotated_data", "all_annotations.json"), &annotated); err != nil {
+	if err := toolsets.ReadJSON(filepath.Join(dir, "annotated_data", "all_annotations.json"), &annotated); err != nil {
 		return nil, nil, err
 	}
 	tasks, steps = &set{name: "tasks of LiveMCPBench, all tools that a task needs", tools: tools}, &set{name: "steps of them, one tool each", tools: tools}
@@ -91,11 +86,10 @@ func numbered(list string) (lines []string) {
 
 // readGolden reads the annotated queries of mcpproxy-go, each with the tools that are the best ones.
 func readGolden(dir string) (*set, error) {
-	dir = filepath.Join(dir, "specs", "065-evaluation-foundation", "datasets")
 	var corpus struct {
 		Tools []struct{ Description, Server, Tool string }
 	}
-	if err := readJSON(filepath.Join(dir, "corpus_v1.tools.json"), &corpus); err != nil {
+	if err := toolsets.ReadJSON(toolsets.MCPProxy(dir, "corpus_v1.tools.json"), &corpus); err != nil {
 		return nil, err
 	}
 	s := &set{name: "queries of mcpproxy-go, the best tools"}
@@ -111,7 +105,7 @@ func readGolden(dir string) (*set, error) {
 			}
 		}
 	}
-	if err := readJSON(filepath.Join(dir, "retrieval_golden_v1.json"), &golden); err != nil {
+	if err := toolsets.ReadJSON(toolsets.MCPProxy(dir, "retrieval_golden_v1.json"), &golden); err != nil {
 		return nil, err
 	}
 	for _, q := range golden.Queries {
@@ -224,15 +218,4 @@ func readLines[T any](file string) (all []T, err error) {
 		all = append(all, value)
 	}
 	return all, nil
-}
-
-func readJSON(file string, to any) error {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
 }

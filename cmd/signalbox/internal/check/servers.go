@@ -68,7 +68,7 @@ type trial struct {
 }
 
 // tryServers starts a gateway with servers of the configuration, and ends it. If readPages, the HTML of
-// apps is compared with the lock file, too.
+// apps and the tools for clients that render them are compared with the lock file, too.
 func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, servers []config.Backend, readPages bool) *trial {
 	t := &trial{servers: make([][]Finding, len(servers))}
 	opt := signalbox.Options{Grace: target.PromptGrace, Starts: len(servers), Logger: slog.New(slog.DiscardHandler)}
@@ -135,7 +135,9 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 	}
 	definitions := gw.Definitions()
 	if readPages && cfg.Lock() != nil {
+		gw.ReadAppTools(wait, definitions)
 		gw.ReadPages(wait, definitions)
+		gw.AwaitAppLists(wait)
 	}
 	status, problems := gw.Status(), gw.ListProblems()
 	shellPath := func() string { return e.LoginPath(ctx) }
@@ -191,9 +193,12 @@ func describe(cfg *config.Config, srv *config.Backend, b *signalbox.BackendStatu
 	}
 	if b.State != "live" {
 		f := downFinding(b, srv, shellPath)
-		if f.Code == code.AuthSignIn {
+		switch {
+		case f.Code == code.AuthSignIn:
 			f.Fix = signInFix(cfg, srv.Name)
 			f.perUser = srv.OAuth != nil && !srv.OAuth.IsGateway() && !cfg.Auth.IsZero()
+		case f.Code == code.AuthWrong && hasNoCredential(cfg, srv.Name):
+			f.Fix = "write an Authorization header in its headers; or, if users sign in to it, " + signInFix(cfg, srv.Name)
 		}
 		return []Finding{of(f)}
 	}
@@ -271,6 +276,10 @@ func (t *trial) addOthers(cfg *config.Config, gw *signalbox.Gateway, status *sig
 			add(p.Problem, p.Withheld)
 		}
 	}
+	if r := status.Results; r != nil && r.Whole > 0 && cfg.Results.Structured == "" {
+		text := fmt.Sprintf("results of %s are not cut, because of output schemas", output.Plural(r.Whole, "tool"))
+		add(cfg.Problem("results", text, `write "structured: cut", or pass if that is meant`), false)
+	}
 	if _, dryRun := gw.HasPolicy(); dryRun {
 		add(cfg.Problem("policy.dryRun", "the policy refuses and hides nothing, because dryRun is set", ""), false)
 	}
@@ -306,6 +315,12 @@ func (f *Finding) addStart(srv *config.Backend, parts *signalbox.ProcessStart) {
 	}
 	p, _ := runner.Find(srv.Command, srv.Args)
 	f.Text += fmt.Sprintf(" (%s %.1f s, %s %.1f s)", p.Runner, parts.Install/1000, p.Kind.Program(), parts.Program/1000)
+}
+
+// hasNoCredential reports whether a server has nothing to identify the gateway or its users with.
+func hasNoCredential(cfg *config.Config, name string) bool {
+	at := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == name })
+	return at >= 0 && cfg.Servers[at].OAuth == nil && cfg.Servers[at].HeadersHelper == nil && !access.HasAuthorization(&cfg.Servers[at])
 }
 
 // signInFix returns how to sign in at a server. With auth there is no access that this command may

@@ -25,6 +25,7 @@ const (
 	CallsPath   = "/admin/v1/calls"   // GET: the latest calls; followed by /ID, one of them
 	WhyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	PinsPath    = "/admin/v1/pins"    // GET: a signalbox.Definitions
+	AccessPath  = "/admin/v1/access"  // POST: reads the access of users again, which another process has changed
 	ReloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a ReloadResult
 	StdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if Info.Joinable
 	LogPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones

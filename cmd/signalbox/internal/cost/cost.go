@@ -298,6 +298,10 @@ func MeasureTools(ctx context.Context, t *target.Target) ([]Tool, error) {
 			return nil, fmt.Errorf("read the backends of the tools: %w", err)
 		}
 	}
+	only, err := onlyServer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	tools := make([]Tool, 0, len(items))
 	for _, raw := range items {
 		tool, err := measureTool(raw)
@@ -306,16 +310,33 @@ func MeasureTools(ctx context.Context, t *target.Target) ([]Tool, error) {
 		}
 		server, listed := backends[tool.Name]
 		switch {
-		case listed:
-			tool.Server = cmp.Or(server, gatewayItself)
-		case backends != nil && isOfSearch(tool.Name):
+		case listed && server == "", !listed && backends != nil && isOfSearch(tool.Name):
 			tool.Server = gatewayItself
+		case only != "": // a profile may have the own names of its server
+			tool.Server = only
+		case listed:
+			tool.Server = server
 		default:
 			tool.Server = serverByName(t, tool.Name)
 		}
 		tools = append(tools, tool)
 	}
 	return tools, nil
+}
+
+// onlyServer returns the server of a profile that has one, and otherwise "".
+func onlyServer(ctx context.Context, t *target.Target) (string, error) {
+	if t.Profile == "" || t.Status == nil {
+		return "", nil
+	}
+	s, err := t.Status(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the status of the gateway: %w", err)
+	}
+	if len(s.Backends) != 1 {
+		return "", nil
+	}
+	return s.Backends[0].Name, nil
 }
 
 // gatewayItself is in the place of the server of a tool such as find_tool. No server can have this name.

@@ -37,7 +37,8 @@ func New(e *command.Env) *cobra.Command {
 		Use:   "lock",
 		Short: "Pin the definitions of tools and prompts that servers offer now",
 		Long: `Write a line for each tool, prompt, skill and template of resources, and for the instructions of each
-server, into the lock file beside the configuration. From then on a definition that changes is not
+server, into the lock file beside the configuration. A tool that a server lists otherwise for clients
+that render apps has a second line. From then on a definition that changes is not
 offered until it is approved: if nothing but its text has changed, the approved one is offered
 in its place, and otherwise it is neither listed nor called. Keep the lock file and the folder
 pins, which has the texts, in version control.
@@ -72,6 +73,7 @@ func NewApprove(e *command.Env) *cobra.Command {
 		Long: `Show the difference between what a server offers and what was approved, with the characters
 that people do not see spelt out, and approve it after a question. NAME is the server's own
 name of a tool, a prompt or a template, or the URI of a skill; without one, everything of the server is meant.
+A tool with two definitions is approved for all clients.
 Running gateways offer it at once.`,
 		Args: command.ArgsBetween(0, 1000, "SERVER and NAMEs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,13 +132,12 @@ func with(ctx context.Context, e *command.Env, f *target.Flags, work func(contex
 
 // key returns the key of a definition.
 func key(d *signalbox.Definition) pins.Key {
-	return pins.Key{Server: d.Server, Kind: pins.Kind(d.Kind), Name: d.Name}
+	return pins.Key{Server: d.Server, Kind: pins.Kind(d.Kind), Name: d.Name, Face: pins.Face(d.Face)}
 }
 
 // isApproved reports whether a definition is the approved one.
 func (l *locked) isApproved(d *signalbox.Definition) bool {
-	digest, ok := l.pinned.Digest(key(d))
-	return ok && digest == l.digests.Of([]byte(d.Listed))
+	return l.pinned.Approves(key(d), l.digests.Of([]byte(d.Listed)))
 }
 
 // gone returns what is approved of a server and not offered any more. Its definitions are known, but for pages that could
@@ -149,6 +150,18 @@ func (l *locked) gone(s *signalbox.DefinedServer) (keys []pins.Key) {
 		}
 	}
 	return keys
+}
+
+// keepApproved approves what is approved for clients that render apps by the line for others, if that line changes.
+func (l *locked) keepApproved(next *pins.Lock, texts map[pins.Digest][]byte) {
+	for i := range l.now.Items {
+		d := &l.now.Items[i]
+		digest := l.digests.Of([]byte(d.Listed))
+		if d.Face != string(pins.Plain) && l.isApproved(d) && !next.Approves(key(d), digest) {
+			next.Approve(key(d), digest)
+			texts[digest] = []byte(d.Listed)
+		}
+	}
 }
 
 // unknownLine returns why the definitions of a server are not known.
@@ -176,7 +189,7 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 		notes = append(notes, unreadLines(&s)...)
 		switch {
 		case isNew && s.Known:
-			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
+			next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version, Package: s.Package})
 		case !s.Known:
 			unknown = append(unknown, s.Name)
 			notes = append(notes, unknownLine(&s))
@@ -291,7 +304,10 @@ func (l *locked) writeDifference(b *strings.Builder, d *signalbox.Definition) {
 	b.WriteString(output.VisibleLine(key(d).String()))
 	before := d.Approved
 	_, known := l.pinned.Digest(key(d))
+	_, isCompared := l.pinned.Compared(key(d))
 	switch {
+	case !known && isCompared && before != "":
+		b.WriteString(": new, and differs from the approved one for others\n")
 	case !known:
 		before = "{}"
 		b.WriteString(": new\n")
@@ -367,8 +383,9 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 			fmt.Fprintf(&b, "%s is not there any more\n", output.VisibleLine(k.String()))
 			next.Remove(func(other pins.Key) bool { return other == k })
 		}
-		next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version})
+		next.SetServer(s.Name, pins.Server{Name: s.Is, Version: s.Version, Package: s.Package})
 	}
+	l.keepApproved(next, texts)
 	if n == 0 {
 		return e.PrintText(e.Stdout, "everything is approved already\n")
 	}

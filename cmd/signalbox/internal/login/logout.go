@@ -88,6 +88,7 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 	n, err := src.SignOut(ctx, principal)
 	problems := parts(err)
 	if n > 0 {
+		notifyOfLogout(ctx, e, k.src.Path)
 		text := name + ": signed out"
 		if len(problems) == 0 {
 			text += ", and revoked at " + output.VisibleLine(hostOf(grants[0].Issuer))
@@ -110,6 +111,9 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 // forgetIDToken deletes the ID token of a user, with which the gateway gets the access to a server.
 func (k *kept) forgetIDToken(ctx context.Context, e *command.Env, name, principal string) error {
 	n, err := oidc.Delete(ctx, k.vault, principal)
+	if n > 0 {
+		notifyOfLogout(ctx, e, k.src.Path)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("logout %s: %w", name, err)

@@ -68,10 +68,15 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+control.ToolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	routes.HandleFunc("GET "+control.PinsPath, func(w http.ResponseWriter, r *http.Request) {
 		all := s.gateway.Definitions()
+		s.gateway.ReadAppTools(r.Context(), all)
 		s.gateway.ReadPages(r.Context(), all)
 		writeAnswer(w, all)
 	})
 	s.serveServerChanges(routes)
+	routes.HandleFunc("POST "+control.AccessPath, func(w http.ResponseWriter, r *http.Request) {
+		s.gateway.RereadAccess(r.Context())
+		w.WriteHeader(http.StatusNoContent)
+	})
 	routes.HandleFunc("GET "+control.ClientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	serveCalls(routes, s.gateway)
 	routes.HandleFunc("GET "+control.WhyPath, s.serveWhy)

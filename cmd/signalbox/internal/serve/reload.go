@@ -14,6 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 )
 
+// reloadFor is reload for files that are watched: a change that it reads is not one for the watcher any more.
+func (s *service) reloadFor(ctx context.Context, w *watcher) (*config.Config, error) {
+	w.note()
+	return s.reload(ctx)
+}
+
 // reload reloads the configuration because the operator asked for it. An invalid
 // configuration is rejected: all problems are logged, and nothing changes.
 func (s *service) reload(ctx context.Context) (*config.Config, error) {

@@ -91,6 +91,30 @@ func TestReloadThatIsRefused(t *testing.T) {
 	}
 }
 
+// A command that writes a file and has it reloaded, such as approve, causes one reload: the watcher does not cause another.
+func TestReloadByCommandIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s, e, file := serviceOf(t, "mcpServers: {}\n")
+	w := startWatch(t, file)
+	for i, text := range []string{"mcpServers: {a: {command: no-such-program}}\n", "mcpServers: {b: {command: no-such-program}}\n", "mcpServers: []\n"} {
+		commandtest.Write(t, file, text)
+		_, _ = s.reloadFor(t.Context(), w)
+		if next(t, w) {
+			t.Errorf("%s: the watcher notices it again", text)
+		}
+		if n := strings.Count(e.Err.String(), "configuration reloaded"); n != min(i+1, 2) {
+			t.Errorf("%s: %d reloads:\n%s", text, n, e.Err.String())
+		}
+	}
+	commandtest.Write(t, file, "mcpServers: {}\n")
+	if !next(t, w) {
+		t.Error("the watcher does not notice a later change")
+	}
+	if _, err := s.reloadFor(t.Context(), nil); err != nil { // no file is watched
+		t.Error(err)
+	}
+}
+
 // Flags stay in effect after a reload: the file's address is not used, and a change of it has
 // no effect.
 func TestReloadKeepsTheCommandLine(t *testing.T) {

@@ -354,7 +354,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			s.log.InfoContext(ctx, "no client is left")
 			return nil
 		case ask := <-s.control.reloads():
-			cfg, err := s.reload(ctx)
+			cfg, err := s.reloadFor(ctx, w)
 			ask <- newReloadResult(cfg, err)
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
@@ -362,7 +362,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 				return nil
 			}
 			// Even if the file is the same: what it refers to may have changed.
-			_, _ = s.reload(ctx) // the log has the result
+			_, _ = s.reloadFor(ctx, w) // the log has the result
 		}
 	}
 }

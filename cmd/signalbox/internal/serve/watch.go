@@ -112,6 +112,13 @@ func (w *watcher) differs() bool {
 	return true
 }
 
+// note takes the content of the files as known. What is written from then on is a change.
+func (w *watcher) note() {
+	if w != nil {
+		w.last = w.digest()
+	}
+}
+
 // close returns when run has ended.
 func (w *watcher) close() {
 	if w == nil {

@@ -277,6 +277,9 @@ func statusText(place string, s *control.Status, f *statusFlags) []byte {
 	b.WriteByte('\n')
 	if r := s.Results; r != nil {
 		fmt.Fprintf(&b, "%s of tools cut, %d kept with %d KiB, %d dropped for lack of room\n", output.Plural(int(r.Cut), "result"), r.Kept, (r.Bytes+1023)>>10, r.Evicted)
+		if r.Whole > 0 {
+			fmt.Fprintf(&b, "results of %s are not cut, because of output schemas (results.structured)\n", output.Plural(r.Whole, "tool"))
+		}
 	}
 	writeBackends(&b, s)
 	writeProcesses(&b, s)

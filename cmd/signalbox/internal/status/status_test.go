@@ -173,7 +173,12 @@ func TestStatusOfResults(t *testing.T) {
 	}
 	s.Results = &signalbox.ResultsStatus{Kept: 2, Bytes: 3 << 10, Cut: 5, Evicted: 1}
 	const want = "5 results of tools cut, 2 kept with 3 KiB, 1 dropped for lack of room\n"
-	if got := string(statusText("at x", s, &statusFlags{})); !strings.Contains(got, want) {
+	if got := string(statusText("at x", s, &statusFlags{})); !strings.Contains(got, want) || strings.Contains(got, "output schemas") {
+		t.Errorf("status:\n%s", got)
+	}
+	s.Results.Whole = 3
+	const whole = want + "results of 3 tools are not cut, because of output schemas (results.structured)\n"
+	if got := string(statusText("at x", s, &statusFlags{})); !strings.Contains(got, whole) {
 		t.Errorf("status:\n%s", got)
 	}
 }

@@ -160,6 +160,7 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 		ToolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
 		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) {
 			all := gw.Definitions()
+			gw.ReadAppTools(ctx, all)
 			gw.ReadPages(ctx, all)
 			return all, nil
 		},

@@ -22,6 +22,7 @@ type Target struct {
 	URL   string
 	Era   canned.Era
 	Local string // local address; empty means any
+	Token string // bearer token; empty means none
 }
 
 // modern reports whether the target is called without sessions.
@@ -80,6 +81,9 @@ func newRequest(t Target, session string, call Call) (*request, error) {
 // writeHead writes the request line and the header fields of all requests.
 func writeHead(b *bytes.Buffer, method string, u *url.URL, t Target, session string) {
 	fmt.Fprintf(b, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n", method, u.RequestURI(), u.Host)
+	if t.Token != "" {
+		fmt.Fprintf(b, "Authorization: Bearer %s\r\n", t.Token)
+	}
 	switch {
 	case t.modern():
 		fmt.Fprintf(b, "Mcp-Protocol-Version: %s\r\n", canned.ModernVersion)

@@ -61,6 +61,8 @@ func All() []Mark {
 		{Name: "scanner, 10 KiB of typical JSON", Keys: "parts/mcp/Parse, text 10 KiB/rate", Limit: 1000, Least: true, Unit: " MB/s"},
 		{Name: "scanner, 10 KiB, allocations", Keys: "parts/mcp/Parse, * 10 KiB/allocs", Limit: 0},
 		{Name: "tools/call with an id and a record, time x without", Keys: "record/call/*/time-without", Limit: 1.03},
+		{Name: "fetches of keys for 60 s of random key ids", Keys: "flood/tokens that a key could be fetched for/calls/fetches", Limit: 3},
+		{Name: "tools/call, p99 beside random key ids against expired tokens", Keys: "flood/*/calls/p99-expired", Limit: 1.2},
 		{Name: "errors", Keys: "*/*/*/errors", Limit: 0, Short: true},
 	}
 }
