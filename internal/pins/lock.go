@@ -156,8 +156,12 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Message) }
 
-// Parse reads a lock file. The error is a *SyntaxError: nothing of a damaged file is used.
+// Parse reads a lock file. The error is a *SyntaxError: nothing of a damaged file is used. An empty file
+// is damaged, because a program may be writing it.
 func Parse(text []byte) (*Lock, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, &SyntaxError{1, "the file is empty: restore it, or remove it"}
+	}
 	l := NewLock()
 	server, inServer := "", false
 	number := 0

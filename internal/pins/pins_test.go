@@ -159,6 +159,8 @@ func TestLockFile(t *testing.T) {
 		"server a b c\ntool x " + one + "\ntool x " + one: "line 3: tool x of a is in it twice",
 		"<<<<<<< ours":                                    "line 1: the first line must be",
 		"{}":                                              "line 1: the first line must be",
+		"":                                                "line 1: the file is empty",
+		" \n":                                             "line 1: the file is empty",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
