@@ -220,19 +220,26 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 func TestListForCapabilitiesIsNotOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGrowing()
+		var changed atomic.Bool
+		list := s.On["tools/list"]
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
+			s.mu.Lock()
+			can := s.can[x.R.Header.Get("Mcp-Session-Id")]
+			s.mu.Unlock()
+			switch {
+			case !changed.Load():
+				list(x)
+			case can:
+				x.Result(gatewaytest.ToolList("new", "ask"))
+			default:
+				x.Result(gatewaytest.ToolList("new"))
+			}
+		}
 		h := gatewaytest.Backends{"b": s}.Open(t, nil)
 		if got := h.PostModern("1", "tools/list", "", "").Body; strings.Contains(got, "b__ask") || !strings.Contains(got, "b__grow") {
 			t.Fatal(got)
 		}
-		s.On["tools/list"] = func(x *faultyserver.Exchange) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.can[x.R.Header.Get("Mcp-Session-Id")] {
-				x.Result(gatewaytest.ToolList("new", "ask"))
-			} else {
-				x.Result(gatewaytest.ToolList("new"))
-			}
-		}
+		changed.Store(true)
 		if _, err := h.G.RetryBackend(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
