@@ -436,7 +436,7 @@ func (l *clientLists) buildOn(v *view) (seen *view, isNew bool) {
 	offers, differs := slices.Clone(v.offered), false
 	for i, b := range v.backends {
 		own := l.own[b.Backend]
-		if own == nil || own.lists == nil && !own.isRendered() || offers[i].Refused {
+		if !own.mayDiffer() || offers[i].Refused {
 			continue
 		}
 		l.refreshOutdatedLocked(b, own, offers[i])
@@ -463,7 +463,7 @@ func (l *clientLists) refreshOutdated(v *view) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, b := range v.backends {
-		if own := l.own[b.Backend]; own != nil && (own.lists != nil || own.isRendered()) && !v.offered[i].Refused {
+		if own := l.own[b.Backend]; own.mayDiffer() && !v.offered[i].Refused {
 			l.refreshOutdatedLocked(b, own, v.offered[i])
 		}
 	}
@@ -514,6 +514,9 @@ func (l *clientLists) hasTried(b *activeBackend, p backend.Features) bool {
 	own := l.own[b.Backend]
 	return own != nil && (own.tried && own.features == p || own.busy != nil)
 }
+
+// mayDiffer reports whether the lists are others than the base, or become others with another base.
+func (l *backendLists) mayDiffer() bool { return l != nil && (l.lists != nil || l.isRendered()) }
 
 // isRendered reports whether the lists are those for clients that render apps.
 func (l *backendLists) isRendered() bool { return l.tried && l.features.Has(backend.RendersApps) }
