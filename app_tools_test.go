@@ -53,13 +53,7 @@ func lockFaces(t *testing.T, more string, lines map[pins.Face][]string) *config.
 			writeText(t, config.TextFile(file, digest), tool)
 		}
 	}
-	writeText(t, config.LockFile(file), string(l.Format()))
-	writeText(t, file, "mcpServers: {b: {url: \"http://b/mcp\"}}\nprofiles: {p: {servers: [b]}}\n"+more)
-	cfg, err := config.Load(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return loadLocked(t, file, l, "mcpServers: {b: {url: \"http://b/mcp\"}}\nprofiles: {p: {servers: [b]}}\n"+more)
 }
 
 // C12: each list of a tool is judged by its own line. What changes for clients that render apps is frozen or held for them,

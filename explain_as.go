@@ -16,8 +16,8 @@ import (
 // forAllowed is the last step of an item that is explained to no caller in particular.
 const forAllowed = "for callers that the policy allows"
 
-// ExplainAs is [Gateway.Explain] for the caller of a question, whose Method, Arguments and AnyCall
-// are not used. The last step of an item that is otherwise offered is the decision of the policy
+// ExplainAs is [Gateway.Explain] for the caller of a question. Method, Arguments and AnyCall of the
+// question are not used. The last step of an item that is otherwise offered is the decision of the policy
 // about its calls, and an item that the caller does not see is not offered. A dry run of a policy
 // decides nothing.
 func (g *Gateway) ExplainAs(q *PolicyQuestion) *Explanation {

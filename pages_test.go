@@ -67,8 +67,14 @@ func lockMap(t *testing.T, page, more string) *config.Config {
 		definition := fmt.Sprintf(`{"mimeType":"text/html;profile=mcp-app","text":%q,"_meta":%s}`, page, approvedMeta)
 		l.Approve(pins.Key{Server: "maps", Kind: pins.Page, Name: "ui://maps/app.html"}, d.Of([]byte(definition)))
 	}
+	return loadLocked(t, file, l, "mcpServers: {maps: {url: \"http://maps/mcp\"}}\nprofiles: {p: {servers: [maps]}}\n"+more)
+}
+
+// loadLocked writes a lock file and a configuration beside it, and reads them.
+func loadLocked(t *testing.T, file string, l *pins.Lock, text string) *config.Config {
+	t.Helper()
 	writeText(t, config.LockFile(file), string(l.Format()))
-	writeText(t, file, "mcpServers: {maps: {url: \"http://maps/mcp\"}}\nprofiles: {p: {servers: [maps]}}\n"+more)
+	writeText(t, file, text)
 	cfg, err := config.Load(file, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -166,7 +166,7 @@ func noteResults(c *Config, p place, r *reader) {
 	}
 	least, of := largest, ""
 	if !c.Auth.IsZero() {
-		least, of = bound.OwnerShare*largest, ", of which one principal may have a quarter"
+		least, of = bound.OwnerShare*largest, ", since one principal may have a quarter"
 	}
 	if total := inForce.Results.Total; total > 0 && total < least {
 		r.note(p.key("total"), fmt.Sprintf("write at least %q%s", formatBytes(least), of), "a result of more than %s is kept only if it can be compressed", formatBytes(largest))

@@ -84,7 +84,7 @@ func TestResultsNotes(t *testing.T) {
 		{`{"total": "512KiB"}`, `{"max": "1MiB"}`, ``, "results.total", "more than 1MiB"},
 		{`{"total": "512KiB", "clients": {"codex": "1MiB"}}`, `{}`, ``, "results.total", "more than 1MiB"},
 		{`{"max": "1MiB", "total": "1MiB"}`, `{}`, ``, "", ""},
-		{`{"max": "1MiB", "total": "3MiB"}`, `{}`, auth, "results.total", `(write at least "4MiB", of which one principal may have a quarter)`},
+		{`{"max": "1MiB", "total": "3MiB"}`, `{}`, auth, "results.total", `(write at least "4MiB", since one principal may have a quarter)`},
 		{`{"max": "1MiB", "total": "4MiB"}`, `{}`, auth, "", ""},
 		{`{"max": "1MiB", "total": "none"}`, `{}`, auth, "", ""},
 		{`{"keep": "1h"}`, `{}`, ``, "results.keep", "it has no effect: no result is cut"},

@@ -424,8 +424,8 @@ func runeStart(text []byte, n int) int {
 // Blocks returns content blocks with at most length bytes from an offset on, as the elements of a JSON
 // array of at most room bytes, and the offset of their end. A block that is not text is linked, unless
 // it is asked for alone and there is room for it. An offset within a character counts as that of the
-// character. The offset is at most Size, and length above zero. A server that is not empty is one of which
-// each text is marked.
+// character. The offset is at most Size, and length above zero. If server is not empty, each text is marked
+// as that of the server.
 func (c *Content) Blocks(from, length int64, room int, uri, server string) (blocks []byte, to int64) {
 	var begin, end string
 	if server != "" {
