@@ -144,7 +144,13 @@ func (s *Server) awaitForm(x *session.Exchange, c *session.Consumer, gone <-chan
 	if form := x.Form(false); form != session.Undecided {
 		return form
 	}
-	grace := time.NewTimer(s.cfg.Grace)
+	grace, ok := s.graces.Get().(*time.Timer)
+	if ok {
+		grace.Reset(s.cfg.Grace)
+	} else {
+		grace = time.NewTimer(s.cfg.Grace)
+	}
+	defer s.graces.Put(grace)
 	defer grace.Stop()
 	for {
 		force := false
@@ -189,6 +195,7 @@ func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
 	switch {
 	case err == nil:
+		r.Body.Close() // it has been read, and net/http need not look for more
 		return body, nil
 	case errors.Is(err, errBodyTooLong):
 		return nil, s.refuseLength()

@@ -49,6 +49,7 @@ type response struct {
 	deadlineWriter
 
 	buf      []byte
+	header   [2]string     // the values of the header of writeJSON
 	aborted  bool          // the response is incomplete and will stay so
 	passed   bool          // Config.NotFound has written it, and net/http decides its form
 	timeline *mcp.Timeline // of the request that it answers, once the answer is written, or nil
@@ -70,8 +71,9 @@ func (p *response) writeAccepted() {
 // writeJSON writes the message as the whole body. The length is announced, so that a
 // client detects a truncated response even if the connection is closed in order.
 func (p *response) writeJSON(m *session.Message) {
-	h, values := p.w.Header(), []string{jsonType, strconv.Itoa(m.Len())}
-	h["Content-Type"], h["Content-Length"] = values[:1:1], values[1:]
+	h := p.w.Header()
+	p.header = [2]string{jsonType, strconv.Itoa(m.Len())}
+	h["Content-Type"], h["Content-Length"] = p.header[:1:1], p.header[1:]
 	p.w.WriteHeader(cmp.Or(m.Status, http.StatusOK))
 	if len(m.Body) == 0 && len(m.Tail) == 0 {
 		p.write(m.Head)

@@ -43,7 +43,8 @@ type Server struct {
 	sseConns    sseConns
 	noHeaders   map[string][]string
 
-	quiet atomic.Bool // no new sessions are accepted
+	quiet  atomic.Bool // no new sessions are accepted
+	graces sync.Pool   // stopped timers for awaitForm
 
 	requests, refused, panics, idleCancels atomic.Uint64
 }

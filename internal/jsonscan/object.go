@@ -109,7 +109,7 @@ func (o *Object) WithText(f Field, s string) Object {
 		return changed
 	}
 	changed := *o
-	changed.override = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
+	changed.override = &change{field: f, isText: true, value: slices.Clip(AppendString(make([]byte, 0, len(s)+2), s)), text: s}
 	return changed
 }
 
