@@ -103,42 +103,56 @@ func (e *Endpoint) ForgetConnections() {
 // nil, without one. Its error is a Fault with an outcome, which is whether any of the message
 // was sent, or that of Credentials.
 func (e *Endpoint) Post(ctx context.Context, about *mcp.Request, header http.Header, out *RequestBody) (*http.Response, error) {
-	if e.Credentials != nil && about != nil {
-		return e.authorized(ctx, about, http.MethodPost, header, out)
+	for access := (access{Endpoint: e, about: about}); ; {
+		fields, err := access.addTo(ctx, header)
+		if err != nil {
+			return nil, err
+		}
+		req, err := e.request(ctx, http.MethodPost, fields)
+		if err != nil {
+			return nil, err
+		}
+		out.setOn(req)
+		if isReplayable(req.Header) {
+			req.GetBody = nil
+		}
+		resp, err := e.transport.RoundTrip(req)
+		if resp, err = checkResponse(resp, err, &out.answer); err != nil {
+			sent := out.Sent.Load() && !errors.Is(err, http1.ErrUnsent)
+			return nil, e.failure(ctx, err, isConnError(err), sent)
+		}
+		if again, err := access.refused(ctx, resp); err != nil {
+			return nil, err
+		} else if !again {
+			return resp, nil
+		}
 	}
-	req, err := e.request(ctx, http.MethodPost, header)
-	if err != nil {
-		return nil, err
-	}
-	out.setOn(req)
-	if isReplayable(req.Header) {
-		req.GetBody = nil
-	}
-	resp, err := e.transport.RoundTrip(req)
-	if resp, err = checkResponse(resp, err, &out.answer); err != nil {
-		sent := out.Sent.Load() && !errors.Is(err, http1.ErrUnsent)
-		return nil, e.failure(ctx, err, isConnError(err), sent)
-	}
-	return resp, nil
 }
 
 // Fetch sends a request without a message. The outcome of its error depends on whether
 // there was a connection. For about see Post.
 func (e *Endpoint) Fetch(ctx context.Context, about *mcp.Request, method string, header http.Header) (*http.Response, error) {
-	if e.Credentials != nil && about != nil {
-		return e.authorized(ctx, about, method, header, nil)
+	for access := (access{Endpoint: e, about: about}); ; {
+		fields, err := access.addTo(ctx, header)
+		if err != nil {
+			return nil, err
+		}
+		var connected atomic.Bool
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+		req, err := e.request(httptrace.WithClientTrace(ctx, trace), method, fields)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := e.transport.RoundTrip(req)
+		if resp, err = checkResponse(resp, err, new(answerBody)); err != nil {
+			return nil, e.failure(ctx, err, connected.Load(), connected.Load())
+		}
+		if again, err := access.refused(ctx, resp); err != nil {
+			return nil, err
+		} else if !again {
+			return resp, nil
+		}
 	}
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	req, err := e.request(httptrace.WithClientTrace(ctx, trace), method, header)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := e.transport.RoundTrip(req)
-	if resp, err = checkResponse(resp, err, new(answerBody)); err != nil {
-		return nil, e.failure(ctx, err, connected.Load(), connected.Load())
-	}
-	return resp, nil
 }
 
 func (e *Endpoint) request(ctx context.Context, method string, header http.Header) (*http.Request, error) {
