@@ -21,7 +21,7 @@ type Catalog struct {
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
-	uris         *uriIndex
+	uris         uriIndex
 	unlisted     func(*Entry) bool         // of a view: whether it has a URI that no list has; nil in a Catalog of Build
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte

@@ -187,7 +187,7 @@ func (c *Catalog) Route(uri string) (*Entry, bool) {
 // view removes does not count. A URI that it removes takes as long as one that no template
 // matches.
 func (c *Catalog) locate(uri string) (e, from *Entry) {
-	if uri == "" || c.uris == nil {
+	if uri == "" {
 		return nil, nil
 	}
 	if extension.IsName(uri) {

@@ -26,9 +26,6 @@ type Profile struct {
 	// Finder, if not nil, lets clients search the tools.
 	Finder *Finder
 
-	// ReadsResults is as in Options.
-	ReadsResults bool
-
 	// OwnNames gives the items of the only backend its own names and URIs.
 	OwnNames bool
 
@@ -53,9 +50,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	opt := c.opt
-	opt.ReadsResults = p.ReadsResults
-	v.capabilities = mergeCapabilities(backends, opt)
+	v.capabilities = mergeCapabilities(backends, c.opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	v.skills = mergeSkills(backends)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
@@ -87,7 +82,7 @@ func (p *Profile) Judge(k Kind, backend, name string) (v Verdict, pattern int) {
 // Admits reports whether an offered item is in the profile.
 func (p *Profile) Admits(e *Entry) bool {
 	if e.IsOwn() {
-		return p.ReadsResults
+		return true
 	}
 	v, _ := p.Judge(e.Kind, e.BackendName, e.Name)
 	return v == Offered

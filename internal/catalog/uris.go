@@ -21,8 +21,8 @@ type uriIndex struct {
 	own    map[string][]*Entry // by the backend's own URI, the items that have it
 }
 
-func newURIIndex(c *Catalog) *uriIndex {
-	x := &uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
+func newURIIndex(c *Catalog) uriIndex {
+	x := uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
 	for i := range c.backends {
 		in := &c.backends[i]
 		label := in.label()
@@ -58,7 +58,7 @@ func (c *Catalog) HasNames(backend int) bool { return c.uris.has[backend] }
 // Owner returns an Entry without a name of the backend with the label that is in a URI.
 func (c *Catalog) Owner(uri string) (*Entry, bool) {
 	label, _, ok := extension.InnerURI(uri)
-	if !ok || c.uris == nil {
+	if !ok {
 		return nil, false
 	}
 	e, ok := c.uris.of[label]
