@@ -4,6 +4,7 @@
 package glob
 
 import (
+	"strconv"
 	"strings"
 )
 
@@ -39,21 +40,17 @@ func unescape(text string) string {
 	}
 	out := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			high, low := digit(text[i+1]), digit(text[i+2])
-			if high >= 0 && low >= 0 {
-				out = append(out, byte(high<<4|low))
+		c := text[i]
+		if c == '%' && i+2 < len(text) {
+			if n, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
+				c = byte(n)
 				i += 2
-				continue
 			}
 		}
-		out = append(out, text[i])
+		out = append(out, c)
 	}
 	return string(out)
 }
-
-// digit returns the value of a hexadecimal digit, or -1.
-func digit(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
 // withoutDots removes the segments "." and ".." from a path (RFC 3986, section 5.2.4).
 func withoutDots(path string) string {

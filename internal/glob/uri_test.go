@@ -25,6 +25,8 @@ func TestPlainURI(t *testing.T) {
 		"file:///pub/":                "file:///pub/",
 		"file:///a..b/.c":             "file:///a..b/.c",
 		"file:///a%zz%4":              "file:///a%zz%4",
+		"file:///a%\x14\x11":          "file:///a%\x14\x11",
+		"file:///a%+1":                "file:///a%+1",
 		"db://Host:80/t?q=%41#x":      "db://host:80/t?q=A",
 		"db://host?a/../b":            "db://host?a/../b",
 		"web:///https://x.org/a":      "web:///https://x.org/a",

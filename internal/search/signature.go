@@ -14,7 +14,7 @@ import (
 const (
 	maxTypeDepth = 6       // objects and arrays in one another
 	maxComment   = 100     // bytes of the description of an argument
-	maxSignature = 8 << 10 // bytes; types beyond it are unknown
+	maxSignature = 8 << 10 // bytes; types beyond it are unknown, and without descriptions
 )
 
 // Signature returns the arguments of a tool as a TypeScript type, which is much shorter than the
@@ -46,9 +46,9 @@ func (s *signature) write(schema []byte, depth int) {
 	case m["$ref"] != nil:
 		s.writeRef(m["$ref"], depth)
 	case m["const"] != nil:
-		s.Write(m["const"])
+		s.writeValue(m["const"])
 	case isArray(m["enum"]):
-		s.union(m["enum"], func(value []byte) { s.Write(value) })
+		s.union(m["enum"], s.writeValue)
 	case isArray(m["anyOf"]):
 		s.union(m["anyOf"], func(part []byte) { s.write(part, depth+1) })
 	case isArray(m["oneOf"]):
@@ -61,6 +61,14 @@ func (s *signature) write(schema []byte, depth int) {
 	default:
 		s.writeKind(kind, m, depth)
 	}
+}
+
+// writeValue writes a value as the type that has only this one.
+func (s *signature) writeValue(value []byte) {
+	if s.Len()+len(value) > maxSignature {
+		value = []byte("unknown")
+	}
+	s.Write(value)
 }
 
 // writeKind writes the type of a schema with a type and members.
@@ -133,7 +141,7 @@ func (s *signature) writeName(name string) {
 
 // writeComment writes the first line of the description of a schema.
 func (s *signature) writeComment(schema []byte) {
-	if !isObject(schema) {
+	if !isObject(schema) || s.Len() > maxSignature {
 		return
 	}
 	for name, value := range jsonscan.Members(schema) {
@@ -187,6 +195,10 @@ func (s *signature) union(array []byte, write func([]byte)) {
 			s.WriteString(" | ")
 		}
 		first = false
+		if s.Len() > maxSignature {
+			s.WriteString("unknown")
+			break
+		}
 		write(element)
 	}
 	if first {
