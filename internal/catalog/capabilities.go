@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // Capabilities returns the capabilities object of the gateway: the capabilities that
@@ -65,13 +67,13 @@ func resourcesCapability(backends []Backend) string {
 
 // subscribes reports whether a capabilities object declares resource subscriptions.
 func subscribes(capabilities []byte) bool {
-	return string(member(member(capabilities, "resources"), "subscribe")) == "true"
+	return string(jsonscan.Member(jsonscan.Member(capabilities, "resources"), "subscribe")) == "true"
 }
 
 // declares reports whether a capabilities object has the member with a value other than
 // null.
 func declares(capabilities []byte, name string) bool {
-	value := member(capabilities, name)
+	value := jsonscan.Member(capabilities, name)
 	return value != nil && string(value) != "null"
 }
 

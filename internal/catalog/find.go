@@ -161,12 +161,12 @@ func (e *Entry) searchText() search.Tool {
 			t.Description, _ = jsonscan.DecodeText(raw)
 		case "annotations":
 			if t.Title == "" {
-				t.Title, _ = jsonscan.DecodeText(member(raw, "title"))
+				t.Title, _ = jsonscan.DecodeText(jsonscan.Member(raw, "title"))
 			}
 		case "inputSchema":
-			for argument, schema := range jsonscan.Members(member(raw, "properties")) {
+			for argument, schema := range jsonscan.Members(jsonscan.Member(raw, "properties")) {
 				t.Arguments = append(t.Arguments, argument)
-				if about, ok := jsonscan.DecodeText(member(schema, "description")); ok {
+				if about, ok := jsonscan.DecodeText(jsonscan.Member(schema, "description")); ok {
 					t.Arguments = append(t.Arguments, about)
 				}
 			}
@@ -232,7 +232,7 @@ func withMeta(item []byte, name, value string) []byte {
 		if member != "_meta" {
 			return raw
 		}
-		if isObject(raw) {
+		if jsonscan.IsObject(raw) {
 			meta = raw
 		}
 		return nil

@@ -20,7 +20,7 @@ func repair(obj mcp.Object) mcp.Object {
 		switch {
 		case string(value) == "null" && isOptional(name):
 			return nil // absent
-		case name == "inputSchema" && isObject(value) && member(value, "type") == nil:
+		case name == "inputSchema" && jsonscan.IsObject(value) && jsonscan.Member(value, "type") == nil:
 			return jsonscan.WithMember(value, "type", []byte(`"object"`)) // arguments are always an object
 		case name == "icons":
 			return jsonscan.RewriteElements(value, safeIcon)
@@ -48,7 +48,7 @@ func safeIcon(icon []byte) []byte {
 			continue
 		}
 		// Each src, because readers differ in which one of several they take.
-		scheme, _, _ := strings.Cut(text(value), ":")
+		scheme, _, _ := strings.Cut(jsonscan.TextOf(value), ":")
 		if !slices.Contains([]string{"https", "http", "data"}, strings.ToLower(scheme)) {
 			return nil
 		}
