@@ -36,7 +36,7 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := Build([]Backend{backend("other"), backend("t").with(Templates, template(tt.template))}, Options{})
-		if c.Len(Templates) != 1 {
+		if c.sections[Templates].len != 1 {
 			t.Errorf("%.50s is not offered", tt.template)
 		}
 		for _, uri := range tt.yes {

@@ -73,12 +73,6 @@ func (r *Rules) judge(own string) (v Verdict, pattern int) {
 	return Offered, i
 }
 
-// offers reports whether the rules admit an item.
-func (r *Rules) offers(own string) bool {
-	v, _ := r.judge(own)
-	return v == Offered
-}
-
 // MaxModelName is the length of tool names that every model provider accepts.
 const MaxModelName = 64
 
