@@ -17,7 +17,6 @@ import (
 // backends makes an empty Catalog.
 type Catalog struct {
 	backends     []Backend // the input of Build, or of it those of a profile
-	inputs       int       // how many Build had
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
@@ -45,7 +44,6 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b := newBuilder(backends, opt)
 	c := &Catalog{
 		backends:     backends,
-		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
 		capabilities: mergeCapabilities(backends, opt),
@@ -77,7 +75,6 @@ func Build(backends []Backend, opt Options) *Catalog {
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries, b.held)
 	c.files = filesOfSkills(c)
-	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden
 	c.problems = b.report.problems
@@ -124,7 +121,10 @@ type builder struct {
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
-	return &builder{in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin)}
+	return &builder{
+		in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin),
+		apps: make(map[string]bool), appNames: make(map[string][]string),
+	}
 }
 
 // backendEntries returns the items of one kind of one backend that are offered unless others

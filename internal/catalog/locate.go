@@ -14,9 +14,8 @@ import (
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	held     []pattern       // of templates that are Held, over the backend's own URIs
-	sole     *Entry          // the only backend with resources, or nil
-	noApps   map[string]bool // the names of the backends with NoApps
+	held     []pattern // of templates that are Held, over the backend's own URIs
+	sole     *Entry    // the only backend with resources, or nil
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -171,7 +172,7 @@ func TestDigestIncludesItemBoundaries(t *testing.T) {
 			entries = append(entries, &Entry{item: []byte(item)})
 		}
 		t := newTable(Tools, entries, Options{})
-		return (&encodedList{table: t}).version()
+		return (&encodedList{part: part{table: t}}).version()
 	}
 	one, two := of("ab", "c"), of("a", "bc")
 	if one == two || one == (Digest{}) {
@@ -184,5 +185,33 @@ func TestVersionIgnoresPages(t *testing.T) {
 	in := []Backend{backend("a").with(Tools, numbered(10, tool)...)}
 	if got := changed(Build(in, Options{}), Build(in, Options{PageItems: 3})); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Lists that no view has are dropped, and lists in use are not looked through for each further one.
+func TestSharedListsAreDropped(t *testing.T) {
+	s, all := new(sharedLists), &table{kind: Tools}
+	var kept []*encodedList
+	add := func(from, n int) (lists []*encodedList) {
+		for i := range n {
+			lists = append(lists, s.of(part{all, places{uint64(from + i)}}, listFreshness{}))
+		}
+		return lists
+	}
+	for i := range 5 {
+		kept = append(kept, add(i*minShared, minShared)...)
+		if most := max(s.most, minShared); most < len(s.known) {
+			t.Fatalf("with %d lists in use, those above %d are looked through each time", len(s.known), most)
+		}
+	}
+	if again := add(0, 1)[0]; again != kept[0] || len(s.known) != len(kept) {
+		t.Errorf("%d lists of %d", len(s.known), len(kept))
+	}
+	runtime.KeepAlive(kept)
+	kept = nil
+	runtime.GC()
+	add(5*minShared, 4*minShared)
+	if len(s.known) > 4*minShared {
+		t.Errorf("%d lists are kept", len(s.known))
 	}
 }
