@@ -23,8 +23,8 @@ func Members(raw []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Member returns the value of the first member with the name, and nil if there is none or raw
-// is not an object. It shares the bytes of raw.
+// Member returns the value of the first member with the name, or nil. It shares the bytes of
+// raw.
 func Member(raw []byte, name string) []byte {
 	for n, value := range Members(raw) {
 		if n == name {
