@@ -260,7 +260,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 func (b *builder) checkRules() {
 	for i := range b.in {
 		in := &b.in[i]
-		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
+		if !in.isKnown(Tools) || !in.isKnown(Prompts) {
 			continue
 		}
 		for _, rule := range in.Rules.unused(b.own[i]) {

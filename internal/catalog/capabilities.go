@@ -93,8 +93,8 @@ func mergeInstructions(backends []Backend, configured string) string {
 	}
 	var parts []string
 	for i := range backends {
-		if text := strings.TrimSpace(backends[i].Instructions); text != "" {
-			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, shorten(text, maxInstructions)))
+		if text := ownInstructions(&backends[i]); text != "" {
+			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, text))
 		}
 	}
 	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.Label(in.Name) != "" }) {
@@ -103,7 +103,7 @@ func mergeInstructions(backends []Backend, configured string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// ownInstructions returns the instructions of a backend alone, with the names that it uses in them.
+// ownInstructions returns the instructions of a backend, with the names that it uses in them.
 func ownInstructions(in *Backend) string {
 	return shorten(strings.TrimSpace(in.Instructions), maxInstructions)
 }

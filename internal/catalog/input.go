@@ -51,6 +51,9 @@ type Backend struct {
 	Lists [NumKinds]List
 }
 
+// isKnown reports whether all items of a list are known.
+func (in *Backend) isKnown(k Kind) bool { return in.State == Live && in.Lists[k].Problem == "" }
+
 // A List is one complete list of a backend. The items must be valid JSON; they are kept
 // and must not be changed.
 type List struct {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
@@ -49,14 +48,6 @@ func (r *Rules) Label(backend string) string {
 		return ""
 	}
 	return url.PathEscape(backend) // the names of a configuration need no escapes
-}
-
-// offered returns the name or URI under which an item of a kind is offered.
-func (r *Rules) offered(k Kind, backend, own string) string {
-	if k.named() {
-		return r.name(backend, own)
-	}
-	return extension.OuterURI(r.Label(backend), own)
 }
 
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and

@@ -126,9 +126,7 @@ func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
 func (b *builder) checkProfiles(c *Catalog) {
 	for i := range b.opt.Profiles {
 		p := &b.opt.Profiles[i]
-		unknown := func(in Backend) bool {
-			return in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != ""
-		}
+		unknown := func(in Backend) bool { return !in.isKnown(Tools) || !in.isKnown(Prompts) }
 		var always []string
 		if p.Finder != nil {
 			always = p.Finder.Always
@@ -162,7 +160,7 @@ func (b *builder) checkPatterns(c *Catalog) {
 		matches := func(e *Entry) bool { return glob.Match(p.Pattern, e.Name) }
 		found := strings.Contains(p.Pattern, ":") || b.opt.mayBeAbsent(p.Pattern) || slices.ContainsFunc(ownTools, matches)
 		for k := range NumKinds {
-			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
+			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return !in.isKnown(k) })
 		}
 		if own, outer := c.ownMatch(p.Pattern); own != "" {
 			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Code: code.AppURI, Text: fmt.Sprintf("%s matches %s, as the server writes it, and not %s, which rules are about", quote(p.Pattern), quote(own), quote(outer))})

@@ -48,6 +48,7 @@ func (a *Arrival) Flow(w io.Writer, p Passage) (isError string, err error) {
 	for _, field := range p.Drop {
 		f.drop |= 1 << field
 	}
+	f.drop &^= 1 << FieldNone // which is each member without a meaning
 	f.run()
 	a.release()
 	switch {
