@@ -186,7 +186,8 @@ func (c *Catalog) Route(uri string) (*Entry, bool) {
 // view removes does not count. A URI that it removes takes as long as one that no template
 // matches.
 func (c *Catalog) locate(uri string) (e, from *Entry) {
-	if uri == "" {
+	// In a view, rules judge the URI, which must not be another one for the backend.
+	if uri == "" || c.unlisted != nil && glob.IsAmbiguous(uri) {
 		return nil, nil
 	}
 	if extension.IsName(uri) {

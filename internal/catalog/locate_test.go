@@ -142,3 +142,18 @@ func TestReference(t *testing.T) {
 		}
 	}
 }
+
+// Where not all may be read, no template leads to a URI that its server may read as one that is out of
+// its bounds.
+func TestAmbiguousURIsOfViews(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Templates, template("file:///pub/{+path}"))}, Options{})
+	all := func(*Entry) bool { return true }
+	for uri, want := range map[string]bool{"file:///pub/x": true, "file:///pub/x/../y": true, "file:///pub//x": true, "file:///pub//../secret": false} {
+		if _, ok := c.View(all).Resource(uri); ok != want {
+			t.Errorf("%s is found in a view: %t, want %t", uri, ok, want)
+		}
+		if _, ok := c.Resource(uri); !ok {
+			t.Errorf("%s is not found", uri)
+		}
+	}
+}
