@@ -122,13 +122,10 @@ func (b *builder) hasOwnProfile(backend string) bool {
 // NoApps.
 func (b *builder) showApps(backend int, tools []*Entry) {
 	in := &b.in[backend]
-	switch {
-	case in.NoApps:
+	if in.NoApps {
 		for _, e := range tools {
 			e.item, e.App, e.uses = extension.Strip(e.item), extension.Tool{}, nil
 		}
-	case !b.opt.Apps.Render:
-		return
 	}
 	// With own names all tools are of one server, which is what a fence is for.
 	if b.opt.Apps.fences() && !b.apps[in.Name] && !in.OwnNames {
@@ -141,7 +138,7 @@ func (b *builder) showApps(backend int, tools []*Entry) {
 // fences reports whether tools without an app get a visibility.
 func (a Apps) fences() bool { return a.Render && a.Fence }
 
-// showOwn returns a tool of the gateway as it is listed.
+// showOwn returns a copy of a tool of the gateway as it is listed.
 func (a Apps) showOwn(e *Entry) *Entry {
 	own := *e
 	if a.fences() {

@@ -55,7 +55,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	for k := range NumKinds {
 		entries := b.entries(k)
 		if k == Tools && opt.ReadsResults {
-			entries = withReadResult(entries)
+			entries = slices.Insert(entries, 0, opt.Apps.showOwn(&readResultTool))
 		}
 		fresh := freshness(k, backends)
 		if opt.Private {

@@ -74,3 +74,17 @@ func TestToolBytesOf(t *testing.T) {
 		}
 	}
 }
+
+// The tools of the gateway are for the model alone where those of servers without an app are.
+func TestOwnToolsAreFenced(t *testing.T) {
+	opt := Options{ReadsResults: true, Apps: Apps{Render: true, Fence: true}}
+	c := Build([]Backend{backend("a").with(Tools, tools("x")...)}, opt)
+	p := c.Profile(&Profile{Finder: &Finder{Split: true}})
+	for _, of := range []*Catalog{c, p} {
+		for e := range of.Entries(Tools) {
+			if !strings.Contains(string(e.JSON()), `"visibility":["model"]`) {
+				t.Errorf("%s is listed as %s", e.Name, e.JSON())
+			}
+		}
+	}
+}
