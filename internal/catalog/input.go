@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -148,7 +149,7 @@ func limit(v, def int) int {
 	case v == 0:
 		return def
 	case v < 0:
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	default:
 		return v
 	}
