@@ -75,3 +75,34 @@ func TestPolicyOfURISpellings(t *testing.T) {
 		}
 	}
 }
+
+// A server of files is sent no path that leads out of those that are allowed, as the file system
+// or RFC 3986 reads it.
+func TestPolicyOfFileURIs(t *testing.T) {
+	p := config.Policy{Otherwise: config.PolicyDeny, Rules: []config.PolicyRule{
+		{Name: "pub", Allow: "true", On: []string{"file:///pub/*"}},
+		{Name: "template", Allow: `item.kind == "template"`, On: []string{"file:///{+path}"}},
+		{Name: "no-secret", Deny: "true", On: []string{"file:///pub/secret*"}},
+	}}
+	o := new(office)
+	files := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "resources/templates/list" {
+			return mcp.NewResult([]byte(`{"resourceTemplates":[{"uriTemplate":"file:///{+path}","name":"f"}]}`))
+		}
+		return o.Serve(ctx, req, caller)
+	})
+	g := gatewaytest.New(t, config.Config{Policy: p}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: files}}})
+	const unknown, denied = "-32002 unknown resource ", "-32602 policy "
+	for _, tc := range []struct{ uri, want string }{
+		{"file:///pub/a", ""}, {"file:///pub//a", ""}, {"file:///pub/a/../b", ""},
+		{"file:///etc/passwd", denied}, {"file:///pub/../etc/passwd", denied}, {`file:///pub\\..\\etc\\passwd`, denied},
+		{"file:///pub//../etc/passwd", unknown}, {"file:///pub/%2f%2e%2e/etc/passwd", unknown}, {"file:///pub//./../etc/passwd", unknown},
+		{"file:///pub/a?/../../etc/passwd", unknown}, {"file:///pub/a#/../../etc/passwd", unknown},
+		{"file:///pub//secret", denied}, {"file:////pub/secret", denied}, {"file:///pub//../secret", unknown},
+	} {
+		got := answerTo(t, g, requestOf(t, person("bob", ""), "resources/read", `{"uri":"`+tc.uri+`"}`))
+		if sent := o.arrived(); tc.want == "" && len(sent) != 1 || tc.want != "" && (len(sent) > 0 || !strings.HasPrefix(got, tc.want)) {
+			t.Errorf("%s: answered %s, sent %q", tc.uri, got, sent)
+		}
+	}
+}

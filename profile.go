@@ -149,7 +149,7 @@ func catalogProfiles(cfg *config.Config) []catalog.Profile {
 	var all []catalog.Profile
 	for _, p := range cfg.AllProfiles() {
 		part := catalog.Profile{
-			Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude, ReadsResults: cfg.CutsResults(),
+			Name: p.Name, Backends: p.Servers, Include: p.Include, Exclude: p.Exclude,
 			OwnNames: p.HasOwnNames(), PassesExtensions: p.Passes(),
 		}
 		if p.HasSearch() {

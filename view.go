@@ -166,9 +166,9 @@ type version [catalog.NumKinds]struct {
 }
 
 func (v *view) version() (now version) {
-	lists := v.catalog.Version()
-	now[catalog.Tools].content, now[catalog.Prompts].content = lists.Tools, lists.Prompts
-	now[catalog.Resources].content, now[catalog.Templates].content = lists.Resources, lists.Templates
+	for k, content := range v.catalog.Version() {
+		now[k].content = content
+	}
 	for k, n := range v.announced {
 		now[k].announced = n
 	}

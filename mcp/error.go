@@ -103,15 +103,11 @@ type Fault struct {
 	Cause   error  // for the log and for errors.Is; never sent
 }
 
-// Error returns the message with the backend's name and the outcome.
-func (f *Fault) Error() string {
-	return f.text()
-}
-
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Cause }
 
-func (f *Fault) text() string {
+// Error returns the message with the backend's name and the outcome.
+func (f *Fault) Error() string {
 	msg := f.Message
 	if f.Backend != "" {
 		msg = fmt.Sprintf("backend %q: %s", f.Backend, msg)
@@ -140,7 +136,7 @@ func (f *Fault) Wire() *Error {
 	if err != nil {
 		data = nil // cannot happen: strings always encode
 	}
-	return (&Error{Code: f.Code, Message: f.text(), Data: data}).WithCall(f.Call)
+	return (&Error{Code: f.Code, Message: f.Error(), Data: data}).WithCall(f.Call)
 }
 
 // WithCall returns an error that names the call, in its message and as the member "call"

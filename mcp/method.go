@@ -3,6 +3,8 @@
 
 package mcp
 
+import "slices"
+
 // methods are the method names of all revisions of the specification, those of requests
 // first. It is never written to.
 //
@@ -63,11 +65,4 @@ func methodName(b []byte) string {
 
 // IsMethod reports whether a revision of the specification, or an extension that is
 // translated, has a method.
-func IsMethod(name string) bool {
-	for i := range methods {
-		if methods[i] == name {
-			return true
-		}
-	}
-	return false
-}
+func IsMethod(name string) bool { return slices.Contains(methods[:], name) }

@@ -67,9 +67,10 @@ type Request struct {
 	Passed bool
 
 	// ParamHeaders are the Mcp-Param-* headers of the request, by canonical name,
-	// undecoded. With a method of no revision they include Mcp-Name. nil means that the transport has no headers (stdio, or a legacy
-	// revision), so that there is nothing to compare with the arguments (2026-07-28,
-	// basic/transports/streamable-http, "Custom Headers from Tool Parameters").
+	// undecoded. With a method of no revision they include Mcp-Name. nil means that the
+	// transport has no headers (stdio, or a legacy revision), so that there is nothing to
+	// compare with the arguments (2026-07-28, basic/transports/streamable-http, "Custom
+	// Headers from Tool Parameters").
 	ParamHeaders map[string][]string
 
 	// Memory bounds the memory that the answer may occupy; nil means no bound. A

@@ -124,8 +124,8 @@ func (t *Timeline) Attempts() int { return int(t.attempts.Load()) }
 // connection was being opened: from its start until the process responded for the first
 // time, and from then until it was ready. A connection without a process has a zero
 // start. If the process is a package manager, it has begun the server's own program at
-// began; otherwise that is zero. It must be called before StageLeased is marked again, and costs next to nothing
-// for a connection that was ready before.
+// began; otherwise that is zero. It must be called before StageLeased is marked again, and
+// costs next to nothing for a connection that was ready before.
 func (t *Timeline) NoteOpening(start, began, responded, ready time.Time) {
 	if t == nil {
 		return

@@ -63,13 +63,9 @@ func (b *builder) judgeApps(k Kind, backend int, e *Entry) Verdict {
 
 // noteApp records that a backend has an app, if one of its tools shows it.
 func (b *builder) noteApp(backend int, e *Entry) {
-	if !e.App.IsOfApp() || b.in[backend].NoApps {
-		return
+	if e.App.IsOfApp() && !b.in[backend].NoApps {
+		b.apps[b.in[backend].Name] = true
 	}
-	if b.apps == nil {
-		b.apps = make(map[string]bool)
-	}
-	b.apps[b.in[backend].Name] = true
 }
 
 // noteAppNames records the own names of the tools of a backend that apps may call.
@@ -83,9 +79,6 @@ func (b *builder) noteAppNames(backend int, lists ...[]*Entry) {
 		if e.App.ForApp() {
 			names = append(names, e.Own)
 		}
-	}
-	if b.appNames == nil {
-		b.appNames = make(map[string][]string)
 	}
 	b.appNames[name] = names
 }
@@ -129,13 +122,10 @@ func (b *builder) hasOwnProfile(backend string) bool {
 // NoApps.
 func (b *builder) showApps(backend int, tools []*Entry) {
 	in := &b.in[backend]
-	switch {
-	case in.NoApps:
+	if in.NoApps {
 		for _, e := range tools {
 			e.item, e.App, e.uses = extension.Strip(e.item), extension.Tool{}, nil
 		}
-	case !b.opt.Apps.Render:
-		return
 	}
 	// With own names all tools are of one server, which is what a fence is for.
 	if b.opt.Apps.fences() && !b.apps[in.Name] && !in.OwnNames {
@@ -148,7 +138,7 @@ func (b *builder) showApps(backend int, tools []*Entry) {
 // fences reports whether tools without an app get a visibility.
 func (a Apps) fences() bool { return a.Render && a.Fence }
 
-// showOwn returns a tool of the gateway as it is listed.
+// showOwn returns a copy of a tool of the gateway as it is listed.
 func (a Apps) showOwn(e *Entry) *Entry {
 	own := *e
 	if a.fences() {
@@ -160,21 +150,6 @@ func (a Apps) showOwn(e *Entry) *Entry {
 // isForApps reports whether a tool is also in the short list of a profile with a Finder,
 // because clients that render apps look up the page of a tool there.
 func (a Apps) isForApps(e *Entry) bool { return a.Render && e.App.IsOfApp() }
-
-// backendsWithoutApps returns the names of the backends with NoApps.
-func backendsWithoutApps(backends []Backend) map[string]bool {
-	var names map[string]bool
-	for i := range backends {
-		if !backends[i].NoApps {
-			continue
-		}
-		if names == nil {
-			names = make(map[string]bool)
-		}
-		names[backends[i].Name] = true
-	}
-	return names
-}
 
 // extensionsCapability declares the extensions of the gateway, or returns "".
 func extensionsCapability(tasks, apps bool, skills extension.SkillsOffer) string {

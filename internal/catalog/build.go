@@ -17,11 +17,10 @@ import (
 // backends makes an empty Catalog.
 type Catalog struct {
 	backends     []Backend // the input of Build, or of it those of a profile
-	inputs       int       // how many Build had
 	sections     [NumKinds]section
 	shared       *sharedLists // by the views of this Catalog
 	locator      locator
-	uris         *uriIndex
+	uris         uriIndex
 	unlisted     func(*Entry) bool         // of a view: whether it has a URI that no list has; nil in a Catalog of Build
 	hidden       [NumKinds]map[string]bool // by Build; see Hides
 	capabilities []byte
@@ -45,7 +44,6 @@ func Build(backends []Backend, opt Options) *Catalog {
 	b := newBuilder(backends, opt)
 	c := &Catalog{
 		backends:     backends,
-		inputs:       len(backends),
 		opt:          opt,
 		shared:       new(sharedLists),
 		capabilities: mergeCapabilities(backends, opt),
@@ -57,7 +55,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	for k := range NumKinds {
 		entries := b.entries(k)
 		if k == Tools && opt.ReadsResults {
-			entries = withReadResult(entries)
+			entries = slices.Insert(entries, 0, opt.Apps.showOwn(&readResultTool))
 		}
 		fresh := freshness(k, backends)
 		if opt.Private {
@@ -77,7 +75,6 @@ func Build(backends []Backend, opt Options) *Catalog {
 	c.toolBytes = c.sumToolBytes()
 	c.locator = newLocator(backends, c.sections[Templates].entries, b.held)
 	c.files = filesOfSkills(c)
-	c.locator.noApps = backendsWithoutApps(backends)
 	c.apps, c.appNames = b.apps, b.appNames
 	c.hidden = b.hidden
 	c.problems = b.report.problems
@@ -124,7 +121,10 @@ type builder struct {
 }
 
 func newBuilder(backends []Backend, opt Options) *builder {
-	return &builder{in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin)}
+	return &builder{
+		in: backends, opt: opt, own: make([][]string, len(backends)), pins: make(map[*Entry]Pin),
+		apps: make(map[string]bool), appNames: make(map[string][]string),
+	}
 }
 
 // backendEntries returns the items of one kind of one backend that are offered unless others
@@ -260,7 +260,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 func (b *builder) checkRules() {
 	for i := range b.in {
 		in := &b.in[i]
-		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
+		if !in.isKnown(Tools) || !in.isKnown(Prompts) {
 			continue
 		}
 		for _, rule := range in.Rules.unused(b.own[i]) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // Capabilities returns the capabilities object of the gateway: the capabilities that
@@ -65,13 +67,13 @@ func resourcesCapability(backends []Backend) string {
 
 // subscribes reports whether a capabilities object declares resource subscriptions.
 func subscribes(capabilities []byte) bool {
-	return string(member(member(capabilities, "resources"), "subscribe")) == "true"
+	return string(jsonscan.Member(jsonscan.Member(capabilities, "resources"), "subscribe")) == "true"
 }
 
 // declares reports whether a capabilities object has the member with a value other than
 // null.
 func declares(capabilities []byte, name string) bool {
-	value := member(capabilities, name)
+	value := jsonscan.Member(capabilities, name)
 	return value != nil && string(value) != "null"
 }
 
@@ -91,8 +93,8 @@ func mergeInstructions(backends []Backend, configured string) string {
 	}
 	var parts []string
 	for i := range backends {
-		if text := strings.TrimSpace(backends[i].Instructions); text != "" {
-			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, shorten(text, maxInstructions)))
+		if text := ownInstructions(&backends[i]); text != "" {
+			parts = append(parts, fmt.Sprintf("# %s\n\n%s", backends[i].Name, text))
 		}
 	}
 	if slices.ContainsFunc(backends, func(in Backend) bool { return Skills.declaredIn(in.Capabilities) && in.Rules.Label(in.Name) != "" }) {
@@ -101,7 +103,7 @@ func mergeInstructions(backends []Backend, configured string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// ownInstructions returns the instructions of a backend alone, with the names that it uses in them.
+// ownInstructions returns the instructions of a backend, with the names that it uses in them.
 func ownInstructions(in *Backend) string {
 	return shorten(strings.TrimSpace(in.Instructions), maxInstructions)
 }

@@ -4,7 +4,6 @@
 package catalog
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -162,12 +161,12 @@ func (e *Entry) searchText() search.Tool {
 			t.Description, _ = jsonscan.DecodeText(raw)
 		case "annotations":
 			if t.Title == "" {
-				t.Title, _ = jsonscan.DecodeText(member(raw, "title"))
+				t.Title, _ = jsonscan.DecodeText(jsonscan.Member(raw, "title"))
 			}
 		case "inputSchema":
-			for argument, schema := range jsonscan.Members(member(raw, "properties")) {
+			for argument, schema := range jsonscan.Members(jsonscan.Member(raw, "properties")) {
 				t.Arguments = append(t.Arguments, argument)
-				if about, ok := jsonscan.DecodeText(member(schema, "description")); ok {
+				if about, ok := jsonscan.DecodeText(jsonscan.Member(schema, "description")); ok {
 					t.Arguments = append(t.Arguments, about)
 				}
 			}
@@ -225,36 +224,26 @@ func (f *found) markedAs(mark string) *section {
 	return &s
 }
 
-// withMeta returns an item with a member in its _meta.
+// withMeta returns an item with a member in its _meta, in place of one with the name. What is not an
+// object counts as no _meta.
 func withMeta(item []byte, name, value string) []byte {
-	const meta = "_meta"
-	pair := append(append(jsonscan.AppendString(nil, name), ':'), value...)
-	with := func(object []byte, pair []byte) []byte {
-		rest := bytes.TrimSpace(object[1:])
-		out := append([]byte{'{'}, pair...)
-		if rest[0] != '}' {
-			out = append(out, ',')
-		}
-		return append(out, rest...)
-	}
-	found := false
-	changed := jsonscan.RewriteMembers(item, func(member string, raw []byte) []byte {
-		if member != meta || !isObject(raw) {
+	var meta []byte
+	item = jsonscan.RewriteMembers(item, func(member string, raw []byte) []byte {
+		if member != "_meta" {
 			return raw
 		}
-		found = true
-		raw = jsonscan.RewriteMembers(raw, func(member string, raw []byte) []byte {
-			if member == name {
-				return nil
-			}
-			return raw
-		})
-		return with(raw, pair)
+		if jsonscan.IsObject(raw) {
+			meta = raw
+		}
+		return nil
 	})
-	if found {
-		return changed
-	}
-	return with(item, append([]byte(`"_meta":{`), append(pair, '}')...))
+	meta = jsonscan.RewriteMembers(meta, func(member string, raw []byte) []byte {
+		if member == name {
+			return nil
+		}
+		return raw
+	})
+	return jsonscan.WithMember(item, "_meta", jsonscan.WithMember(meta, name, []byte(value)))
 }
 
 // Nearest returns the tools of backends whose names are closest to a name that none of them has, and at most

@@ -56,7 +56,7 @@ func TestFreshness(t *testing.T) {
 func TestMissingBackendOffersNothing(t *testing.T) {
 	b := backend("a").with(Tools, tool("x"))
 	b.State = Missing
-	if c := Build([]Backend{b}, Options{}); c.Len(Tools) != 0 {
+	if c := Build([]Backend{b}, Options{}); c.sections[Tools].len != 0 {
 		t.Errorf("offered: %s", names(c, Tools))
 	}
 }

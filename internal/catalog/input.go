@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -50,6 +51,9 @@ type Backend struct {
 
 	Lists [NumKinds]List
 }
+
+// isKnown reports whether all items of a list are known.
+func (in *Backend) isKnown(k Kind) bool { return in.State == Live && in.Lists[k].Problem == "" }
 
 // A List is one complete list of a backend. The items must be valid JSON; they are kept
 // and must not be changed.
@@ -145,7 +149,7 @@ func limit(v, def int) int {
 	case v == 0:
 		return def
 	case v < 0:
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	default:
 		return v
 	}

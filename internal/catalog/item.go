@@ -59,7 +59,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	if reason != "" {
 		return nil, "", reason
 	}
-	if nestsDeeper(obj.Bytes(), maxItemDepth) {
+	if isTooDeep(obj.Bytes()) {
 		own, reason := identity(k, &obj)
 		return nil, own, cmp.Or(reason, fmt.Sprintf("it is nested deeper than the %d levels allowed for an item of a list", maxItemDepth))
 	}
@@ -95,9 +95,18 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 // ([mcp.Limits]), less the envelope, the result and the list.
 const maxItemDepth = 128 - 3
 
+// isTooDeep reports whether an item is nested deeper than maxItemDepth.
+func isTooDeep(item []byte) bool {
+	if bytes.Count(item, []byte("{"))+bytes.Count(item, []byte("[")) <= maxItemDepth {
+		return false
+	}
+	s := jsonscan.NewScanner(item, jsonscan.Limits{Depth: maxItemDepth, Members: len(item)})
+	return s.Value(0, 0) < 0 // all else was checked when the item was parsed
+}
+
 func parseItem(raw []byte) (mcp.Object, string) {
 	// A separate message, because some servers list bare names.
-	if raw = bytes.TrimSpace(raw); !isObject(raw) {
+	if raw = bytes.TrimSpace(raw); !jsonscan.IsObject(raw) {
 		return mcp.Object{}, "not an object"
 	}
 	obj, err := mcp.ParseObject(raw)
@@ -110,21 +119,17 @@ func parseItem(raw []byte) (mcp.Object, string) {
 // identity returns the backend's own name or URI of the item.
 func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	missing := "name"
-	var ok bool
 	switch k {
 	case Resources, Skills:
 		missing = "uri"
-		own, ok = obj.Text(mcp.FieldURI)
+		own, _ = obj.Text(mcp.FieldURI)
 	case Templates:
 		missing = uriTemplate
-		value := member(obj.Bytes(), missing)
-		if ok = isString(value); ok {
-			own = text(value)
-		}
+		own = jsonscan.TextOf(jsonscan.Member(obj.Bytes(), missing))
 	default:
-		own, ok = obj.Text(mcp.FieldName)
+		own, _ = obj.Text(mcp.FieldName)
 	}
-	if !ok || own == "" {
+	if own == "" {
 		return "", "it has no " + missing
 	}
 	return own, ""

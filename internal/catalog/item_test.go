@@ -66,7 +66,7 @@ func TestItemsAreBytes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Build([]Backend{backend("a").rules(tt.rules).with(tt.kind, tt.item)}, Options{})
-			if c.Len(tt.kind) != 1 {
+			if c.sections[tt.kind].len != 1 {
 				t.Fatalf("not offered: %s", problems(c))
 			}
 			for e := range c.Entries(tt.kind) {
@@ -148,7 +148,7 @@ func TestItemsLeftOut(t *testing.T) {
 			first := [NumKinds]string{tool("first"), resource("x:first"), template("x:{first}"), prompt("first"), skill("x:first")}[tt.kind]
 			last := [NumKinds]string{tool("last"), resource("x:last"), template("x:{last}"), prompt("last"), skill("x:last")}[tt.kind]
 			c := Build([]Backend{backend("b").with(tt.kind, first, tt.item, last)}, Options{MaxSchema: 1000})
-			if c.Len(tt.kind) != 2 {
+			if c.sections[tt.kind].len != 2 {
 				t.Errorf("offered: %s; the two others should be", names(c, tt.kind))
 			}
 			if got := problems(c); strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) {
@@ -164,8 +164,8 @@ func TestDeepestItem(t *testing.T) {
 	item := `{"name":"x","t":"{{[[","inputSchema":{"default":` + strings.Repeat("[", 123) + strings.Repeat("]", 123) + `}}`
 	c := Build([]Backend{backend("b").with(Tools, item)}, Options{})
 	res, err := c.List(Tools, "")
-	if err != nil || c.Len(Tools) != 1 {
-		t.Fatalf("%d tools, %v; problems: %s", c.Len(Tools), err, problems(c))
+	if err != nil || c.sections[Tools].len != 1 {
+		t.Fatalf("%d tools, %v; problems: %s", c.sections[Tools].len, err, problems(c))
 	}
 	for depth, want := range map[int]bool{128: true, 127: false} {
 		_, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":`+string(res.Bytes())+`}`), mcp.Limits{Depth: depth})
@@ -237,8 +237,8 @@ func TestAnnotationsOfOtherForms(t *testing.T) {
 // bounded.
 func TestTooManyItems(t *testing.T) {
 	c := Build([]Backend{backend("many").with(Tools, numbered(DefaultMaxItems+5, tool)...)}, Options{})
-	if c.Len(Tools) != DefaultMaxItems {
-		t.Errorf("%d are kept", c.Len(Tools))
+	if c.sections[Tools].len != DefaultMaxItems {
+		t.Errorf("%d are kept", c.sections[Tools].len)
 	}
 	if got, want := problems(c), "backend \"many\": tools/list: only the first 2000 items are kept (limits.toolsPerBackend) [SB_ITEM_TOO_LARGE]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -248,8 +248,8 @@ func TestTooManyItems(t *testing.T) {
 		nulls[i] = "null"
 	}
 	c = Build([]Backend{backend("null").with(Tools, nulls...).with(Tools, tool("x"))}, Options{})
-	if c.Len(Tools) != 1 || len(c.Problems()) != maxProblems+1 {
-		t.Errorf("%d tools, %d problems", c.Len(Tools), len(c.Problems()))
+	if c.sections[Tools].len != 1 || len(c.Problems()) != maxProblems+1 {
+		t.Errorf("%d tools, %d problems", c.sections[Tools].len, len(c.Problems()))
 	}
 	if got, want := c.Problems()[maxProblems].String(), `backend "null": more of its tools have problems; only the first 100 are reported`; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -259,19 +259,19 @@ func TestTooManyItems(t *testing.T) {
 func TestLimits(t *testing.T) {
 	in := []Backend{backend("a").with(Tools, numbered(DefaultMaxItems+5, tool)...).
 		with(Tools, fmt.Sprintf(`{"name":"large","inputSchema":{"description":%q}}`, strings.Repeat("x", DefaultMaxSchema)))}
-	if got := Build(in, Options{MaxItems: 3}).Len(Tools); got != 3 {
+	if got := Build(in, Options{MaxItems: 3}).sections[Tools].len; got != 3 {
 		t.Errorf("a limit of 3 keeps %d", got)
 	}
-	if got := Build(in, Options{MaxItems: -1}).Len(Tools); got != DefaultMaxItems+5 {
+	if got := Build(in, Options{MaxItems: -1}).sections[Tools].len; got != DefaultMaxItems+5 {
 		t.Errorf("no limit keeps %d; the schema is over its own", got)
 	}
 	const schema = `{"type":"object"}`
 	for most, want := range map[int]int{len(schema) - 1: 0, len(schema): 1} {
-		if got := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":`+schema+`}`)}, Options{MaxSchema: most}).Len(Tools); got != want {
+		if got := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":`+schema+`}`)}, Options{MaxSchema: most}).sections[Tools].len; got != want {
 			t.Errorf("a limit of %d bytes keeps %d schemas of %d", most, got, len(schema))
 		}
 	}
-	if got := Build(in, Options{MaxItems: -1, MaxSchema: -1}).Len(Tools); got != DefaultMaxItems+6 {
+	if got := Build(in, Options{MaxItems: -1, MaxSchema: -1}).sections[Tools].len; got != DefaultMaxItems+6 {
 		t.Errorf("no limits at all keep %d", got)
 	}
 }
@@ -280,8 +280,8 @@ func TestListProblemIsReported(t *testing.T) {
 	b := backend("loop").with(Tools, tool("x"))
 	b.Lists[Tools].Problem = "tools/list: the cursors run in a circle"
 	c := Build([]Backend{b}, Options{})
-	if got, want := problems(c), "backend \"loop\": tools/list: the cursors run in a circle\n"; got != want || c.Len(Tools) != 1 {
-		t.Errorf("got %q, want %q; %d tools", got, want, c.Len(Tools))
+	if got, want := problems(c), "backend \"loop\": tools/list: the cursors run in a circle\n"; got != want || c.sections[Tools].len != 1 {
+		t.Errorf("got %q, want %q; %d tools", got, want, c.sections[Tools].len)
 	}
 }
 

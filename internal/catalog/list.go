@@ -43,9 +43,6 @@ func (c *Catalog) Placed(k Kind) []*Entry {
 	return nil
 }
 
-// Len returns the number of offered items of a kind.
-func (c *Catalog) Len(k Kind) int { return c.sections[k].len }
-
 // Find returns the item of a kind with the name, URI or template that clients use.
 func (c *Catalog) Find(k Kind, name string) (*Entry, bool) { return c.sections[k].find(name) }
 

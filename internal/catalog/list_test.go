@@ -62,13 +62,33 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
+// The zero Catalog offers nothing, and hides nothing.
 func TestZeroCatalog(t *testing.T) {
-	var c Catalog
-	if _, err := c.List(Tools, ""); err == nil {
-		t.Error("a list was answered")
+	c := new(Catalog)
+	for k := range NumKinds {
+		for _, name := range []string{"", "x", "ui://a/x"} {
+			if _, ok := c.Find(k, name); ok || c.Hides(k, name) {
+				t.Errorf("%s %q: found %t, hidden %t", k, name, ok, c.Hides(k, name))
+			}
+		}
+		if res, err := c.List(k, ""); err == nil {
+			t.Errorf("%s: %s", k.Method(), res.Bytes())
+		}
 	}
-	if _, ok := c.Tool("x"); ok || c.Version() != (Version{}) {
-		t.Error("the zero Catalog has something")
+	for _, params := range []string{`{"ref":{"type":"ref/prompt","name":"x"}}`, `{"ref":{"type":"ref/resource","uri":"ui://a/x"}}`} {
+		obj, err := mcp.ParseObject([]byte(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, _, ok := c.Reference(&obj); ok {
+			t.Errorf("%s refers to %+v", params, e)
+		}
+	}
+	if c.Version() != (Version{}) {
+		t.Error("the zero Catalog has a version")
+	}
+	if _, ok := c.Skill("skill://a/x"); ok || c.HeldFor("x:y") != nil {
+		t.Error("the zero Catalog has a skill or a held template")
 	}
 }
 

@@ -14,9 +14,8 @@ import (
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	held     []pattern       // of templates that are Held, over the backend's own URIs
-	sole     *Entry          // the only backend with resources, or nil
-	noApps   map[string]bool // the names of the backends with NoApps
+	held     []pattern // of templates that are Held, over the backend's own URIs
+	sole     *Entry    // the only backend with resources, or nil
 }
 
 // pattern is a resource template as two expressions over URIs: one with variables that
@@ -187,7 +186,8 @@ func (c *Catalog) Route(uri string) (*Entry, bool) {
 // view removes does not count. A URI that it removes takes as long as one that no template
 // matches.
 func (c *Catalog) locate(uri string) (e, from *Entry) {
-	if uri == "" || c.uris == nil {
+	// In a view, rules judge the URI, which must not be another one for the backend.
+	if uri == "" || c.unlisted != nil && glob.IsAmbiguous(uri) {
 		return nil, nil
 	}
 	if extension.IsName(uri) {

@@ -36,7 +36,7 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := Build([]Backend{backend("other"), backend("t").with(Templates, template(tt.template))}, Options{})
-		if c.Len(Templates) != 1 {
+		if c.sections[Templates].len != 1 {
 			t.Errorf("%.50s is not offered", tt.template)
 		}
 		for _, uri := range tt.yes {
@@ -139,6 +139,21 @@ func TestReference(t *testing.T) {
 		e, field, ok := c.Reference(&params)
 		if ok != (tt.own != "") || ok && (e.Own != tt.own || field != tt.field) {
 			t.Errorf("%s: got %+v, %q, %v, want %q", tt.ref, e, field.Key(), ok, tt.own)
+		}
+	}
+}
+
+// Where not all may be read, no template leads to a URI that its server may read as one that is out of
+// its bounds.
+func TestAmbiguousURIsOfViews(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Templates, template("file:///pub/{+path}"))}, Options{})
+	all := func(*Entry) bool { return true }
+	for uri, want := range map[string]bool{"file:///pub/x": true, "file:///pub/x/../y": true, "file:///pub//x": true, "file:///pub//../secret": false} {
+		if _, ok := c.View(all).Resource(uri); ok != want {
+			t.Errorf("%s is found in a view: %t, want %t", uri, ok, want)
+		}
+		if _, ok := c.Resource(uri); !ok {
+			t.Errorf("%s is not found", uri)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 )
 
@@ -51,14 +50,6 @@ func (r *Rules) Label(backend string) string {
 	return url.PathEscape(backend) // the names of a configuration need no escapes
 }
 
-// offered returns the name or URI under which an item of a kind is offered.
-func (r *Rules) offered(k Kind, backend, own string) string {
-	if k.named() {
-		return r.name(backend, own)
-	}
-	return extension.OuterURI(r.Label(backend), own)
-}
-
 // judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
 // the index of the pattern that decided, or -1.
 func (r *Rules) judge(own string) (v Verdict, pattern int) {
@@ -71,12 +62,6 @@ func (r *Rules) judge(own string) (v Verdict, pattern int) {
 		return NotIncluded, i
 	}
 	return Offered, i
-}
-
-// offers reports whether the rules admit an item.
-func (r *Rules) offers(own string) bool {
-	v, _ := r.judge(own)
-	return v == Offered
 }
 
 // MaxModelName is the length of tool names that every model provider accepts.

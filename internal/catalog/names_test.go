@@ -40,7 +40,12 @@ func TestRulesName(t *testing.T) {
 	}
 }
 
-func TestRulesOffers(t *testing.T) {
+func admits(r *Rules, own string) bool {
+	v, _ := r.judge(own)
+	return v == Offered
+}
+
+func TestRulesJudge(t *testing.T) {
 	tests := []struct {
 		rules   Rules
 		visible string // of the names below
@@ -57,7 +62,7 @@ func TestRulesOffers(t *testing.T) {
 	for _, tt := range tests {
 		var visible []string
 		for _, name := range []string{"read", "read_all", "write", "write_all"} {
-			if tt.rules.offers(name) {
+			if admits(&tt.rules, name) {
 				visible = append(visible, name)
 			}
 		}
@@ -271,7 +276,7 @@ func model(in []Backend, firstWins bool) map[[2]string]string {
 		var seen []string
 		for _, raw := range b.Lists[Tools].Items {
 			own := regexp.MustCompile(`"name":"([^"]*)"`).FindStringSubmatch(string(raw))[1]
-			if slices.Contains(seen, own) || !b.Rules.offers(own) {
+			if slices.Contains(seen, own) || !admits(&b.Rules, own) {
 				continue
 			}
 			seen = append(seen, own)

@@ -3,7 +3,11 @@
 
 package catalog
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/extension"
+)
 
 // Offered returns the name or URI that the item has outside of profiles with OwnNames, or would have
 // there if no other item had it. Rules about items are about this name. It is Name in any other Catalog.
@@ -23,9 +27,12 @@ func (c *Catalog) PassesExtensions() bool { return c.passes }
 // OfBackend returns what the only backend declares as its capabilities. The Catalog has own names.
 func (c *Catalog) OfBackend() []byte { return c.one.Capabilities }
 
-// offeredName returns the name under which an item is offered outside of profiles with OwnNames.
+// offeredName returns the name or URI under which an item is offered outside of profiles with OwnNames.
 func (in *Backend) offeredName(k Kind, own string) string {
-	return in.Rules.offered(k, in.Name, own)
+	if k.named() {
+		return in.Rules.name(in.Name, own)
+	}
+	return extension.OuterURI(in.Rules.Label(in.Name), own)
 }
 
 // label returns what the URIs of the backend have in front, for clients, if they are names.

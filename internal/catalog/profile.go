@@ -26,9 +26,6 @@ type Profile struct {
 	// Finder, if not nil, lets clients search the tools.
 	Finder *Finder
 
-	// ReadsResults is as in Options.
-	ReadsResults bool
-
 	// OwnNames gives the items of the only backend its own names and URIs.
 	OwnNames bool
 
@@ -53,9 +50,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 		return fresh
 	})
 	v.backends = backends
-	opt := c.opt
-	opt.ReadsResults = p.ReadsResults
-	v.capabilities = mergeCapabilities(backends, opt)
+	v.capabilities = mergeCapabilities(backends, c.opt)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	v.skills = mergeSkills(backends)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
@@ -87,7 +82,7 @@ func (p *Profile) Judge(k Kind, backend, name string) (v Verdict, pattern int) {
 // Admits reports whether an offered item is in the profile.
 func (p *Profile) Admits(e *Entry) bool {
 	if e.IsOwn() {
-		return p.ReadsResults
+		return true
 	}
 	v, _ := p.Judge(e.Kind, e.BackendName, e.Name)
 	return v == Offered
@@ -131,9 +126,7 @@ func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
 func (b *builder) checkProfiles(c *Catalog) {
 	for i := range b.opt.Profiles {
 		p := &b.opt.Profiles[i]
-		unknown := func(in Backend) bool {
-			return in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != ""
-		}
+		unknown := func(in Backend) bool { return !in.isKnown(Tools) || !in.isKnown(Prompts) }
 		var always []string
 		if p.Finder != nil {
 			always = p.Finder.Always
@@ -167,7 +160,7 @@ func (b *builder) checkPatterns(c *Catalog) {
 		matches := func(e *Entry) bool { return glob.Match(p.Pattern, e.Name) }
 		found := strings.Contains(p.Pattern, ":") || b.opt.mayBeAbsent(p.Pattern) || slices.ContainsFunc(ownTools, matches)
 		for k := range NumKinds {
-			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return in.State != Live || in.Lists[k].Problem != "" })
+			found = found || slices.ContainsFunc(c.sections[k].entries, matches) || slices.ContainsFunc(b.in, func(in Backend) bool { return !in.isKnown(k) })
 		}
 		if own, outer := c.ownMatch(p.Pattern); own != "" {
 			b.report.problems = append(b.report.problems, Problem{Place: p.Place, Code: code.AppURI, Text: fmt.Sprintf("%s matches %s, as the server writes it, and not %s, which rules are about", quote(p.Pattern), quote(own), quote(outer))})

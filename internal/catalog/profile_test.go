@@ -164,7 +164,7 @@ func TestProfileIsAFilter(t *testing.T) {
 				admitted := p.Backends == nil || slices.Contains(p.Backends, e.BackendName)
 				if k == Tools || k == Prompts {
 					rules := Rules{Include: p.Include, Exclude: p.Exclude}
-					admitted = admitted && rules.offers(e.Name)
+					admitted = admitted && admits(&rules, e.Name)
 				}
 				found, ok := find(v, k, e.Name)
 				if ok != admitted || ok && found != e {

@@ -140,8 +140,8 @@ func TestResourceOwnerIsTheFirst(t *testing.T) {
 			in = append(in, b)
 		}
 		c := Build(in, Options{FirstWins: r.IntN(2) == 0})
-		if c.Len(Resources) != len(owner) {
-			t.Errorf("seed %d: %d resources, want %d", seed, c.Len(Resources), len(owner))
+		if c.sections[Resources].len != len(owner) {
+			t.Errorf("seed %d: %d resources, want %d", seed, c.sections[Resources].len, len(owner))
 		}
 		for uri, name := range owner {
 			if e, ok := c.Resource(uri); !ok || e.BackendName != name {

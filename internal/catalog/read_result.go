@@ -13,9 +13,3 @@ var readResultTool = Entry{Kind: Tools, Backend: ownTool, Name: ReadResult, Own:
 		`"offset":{"type":"integer","minimum":0,"default":0,"description":"Where to begin, in bytes"},` +
 		`"length":{"type":"integer","minimum":1,"description":"How many bytes to read; by default as many as one result may have"}},` +
 		`"required":["id"]},"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`)}
-
-// withReadResult returns the tools with read_result as the first one.
-func withReadResult(tools []*Entry) []*Entry {
-	own := readResultTool // a copy, since a table sets its place
-	return append([]*Entry{&own}, tools...)
-}

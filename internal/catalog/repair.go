@@ -20,7 +20,7 @@ func repair(obj mcp.Object) mcp.Object {
 		switch {
 		case string(value) == "null" && isOptional(name):
 			return nil // absent
-		case name == "inputSchema" && isObject(value) && member(value, "type") == nil:
+		case name == "inputSchema" && jsonscan.IsObject(value) && jsonscan.Member(value, "type") == nil:
 			return jsonscan.WithMember(value, "type", []byte(`"object"`)) // arguments are always an object
 		case name == "icons":
 			return jsonscan.RewriteElements(value, safeIcon)
@@ -43,16 +43,15 @@ func repair(obj mcp.Object) mcp.Object {
 // ftp:, ws:, or local app URI schemes" (2026-07-28, basic, "icons"). The schemes that
 // the specification allows for icons pass.
 func safeIcon(icon []byte) []byte {
-	if !isObject(icon) {
-		return icon
-	}
-	src := member(icon, "src")
-	if !isString(src) {
-		return icon // without an address
-	}
-	scheme, _, _ := strings.Cut(text(src), ":")
-	if !slices.Contains([]string{"https", "http", "data"}, strings.ToLower(scheme)) {
-		return nil
+	for name, value := range jsonscan.Members(icon) {
+		if name != "src" || !isString(value) {
+			continue
+		}
+		// Each src, because readers differ in which one of several they take.
+		scheme, _, _ := strings.Cut(jsonscan.TextOf(value), ":")
+		if !slices.Contains([]string{"https", "http", "data"}, strings.ToLower(scheme)) {
+			return nil
+		}
 	}
 	return icon
 }

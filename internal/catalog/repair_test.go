@@ -93,6 +93,8 @@ func TestUnsafeIconsAreLeftOut(t *testing.T) {
 		`[{"src":"file:///etc/passwd"}]`:                                                             `[]`,
 		`[{"src":"ftp://x"},{"src":"ws://x"}]`:                                                       `[]`,
 		`[{"src":"vscode://x"},{"src":"/1.png"}]`:                                                    `[]`,
+		`[{"src":"https://x.example","src":"javascript:alert(1)"}]`:                                  `[]`,
+		`[{"src":"javascript:alert(1)","src":1}]`:                                                    `[]`,
 	} {
 		c := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":{"type":"object"},"icons":`+icons+`}`)}, Options{})
 		res, err := c.List(Tools, "")

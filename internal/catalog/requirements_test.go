@@ -16,7 +16,7 @@ import (
 func offers(t *testing.T, schema string) (listed bool, said string) {
 	t.Helper()
 	c := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":`+schema+`}`)}, Options{})
-	if c.Len(Tools) == 0 {
+	if c.sections[Tools].len == 0 {
 		return false, problems(c)
 	}
 	res, err := c.List(Tools, "")

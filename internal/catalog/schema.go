@@ -32,7 +32,7 @@ func (e *Entry) dropOutputSchema() {
 // makes them fetch other documents (2026-07-28, basic, "JSON Schema Usage").
 func checkSchema(member string, raw []byte, most int) string {
 	switch {
-	case !isObject(raw):
+	case !jsonscan.IsObject(raw):
 		return fmt.Sprintf("its %s is not an object", member)
 	case len(raw) > most:
 		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d%s", member, len(raw), most, schemaLimit)
@@ -50,7 +50,7 @@ func checkSchema(member string, raw []byte, most int) string {
 // object, or "".
 func checkType(member string, raw []byte) string {
 	for name, value := range jsonscan.Members(raw) {
-		if name == "type" && (!isString(value) || text(value) != "object") {
+		if name == "type" && jsonscan.TextOf(value) != "object" {
 			return fmt.Sprintf("its %s is not of type object", member)
 		}
 	}
@@ -84,11 +84,8 @@ func externalRef(raw []byte) (ref string, ok bool) {
 // draft-04.
 func idKeyword(raw []byte) string {
 	for name, value := range jsonscan.Members(raw) {
-		if name != "$schema" || !isString(value) {
-			continue
-		}
-		switch dialect, _, _ := strings.Cut(text(value), "#"); dialect {
-		case "http://json-schema.org/draft-03/schema", "http://json-schema.org/draft-04/schema":
+		dialect, _, _ := strings.Cut(jsonscan.TextOf(value), "#")
+		if name == "$schema" && (dialect == "http://json-schema.org/draft-03/schema" || dialect == "http://json-schema.org/draft-04/schema") {
 			return "id"
 		}
 	}
@@ -113,7 +110,7 @@ func (e *Entry) foreignDialect() string {
 			}
 			dialect := string(value)
 			if isString(value) {
-				dialect = text(value)
+				dialect = jsonscan.TextOf(value)
 			}
 			if !isMetaSchema(dialect) {
 				return fmt.Sprintf("its %s is of the dialect %s, which is not supported here", member, quote(dialect))
@@ -152,7 +149,8 @@ func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 	}
 	for name, value := range jsonscan.Members(raw) {
 		if name == w.id && isString(value) {
-			base = w.identify(text(value), base)
+			base = resolve(jsonscan.TextOf(value), base)
+			w.ids[base.String()] = true
 		}
 	}
 	for name, value := range jsonscan.Members(raw) {
@@ -169,7 +167,7 @@ func (w *refWalk) keyword(name string, value []byte, base *url.URL, depth int) {
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		if isString(value) {
-			w.refs = append(w.refs, resolve(text(value), base).String())
+			w.refs = append(w.refs, resolve(jsonscan.TextOf(value), base).String())
 		}
 	case "const", "enum", "default", "examples":
 		// Data.
@@ -180,12 +178,6 @@ func (w *refWalk) keyword(name string, value []byte, base *url.URL, depth int) {
 	default:
 		w.schema(value, base, depth+1)
 	}
-}
-
-func (w *refWalk) identify(id string, base *url.URL) *url.URL {
-	u := resolve(id, base)
-	w.ids[u.String()] = true
-	return u
 }
 
 // resolve returns the reference resolved against base, without its fragment: a pointer
@@ -206,3 +198,5 @@ func resolve(ref string, base *url.URL) *url.URL {
 	}
 	return u
 }
+
+func isString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }

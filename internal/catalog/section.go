@@ -36,18 +36,24 @@ func newTable(k Kind, entries []*Entry, opt Options) *table {
 	return t
 }
 
-// section is everything of one kind that a Catalog has: a part of a table, and the list of it. The
-// zero value is that of no Build.
-type section struct {
+// part is some entries of a table. The zero value has none.
+type part struct {
 	*table
 
 	shown places // of the entries, or nil for all of them
-	len   int
+}
+
+// section is everything of one kind that a Catalog has: a part of a table, and the list of it. The
+// zero value is that of no Build.
+type section struct {
+	part
 	*encodedList
+
+	len int
 }
 
 // all returns the entries, in the order of the list.
-func (s *section) all() iter.Seq[*Entry] {
+func (s *part) all() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		if s.table == nil {
 			return
@@ -61,7 +67,7 @@ func (s *section) all() iter.Seq[*Entry] {
 }
 
 // find returns the entry with the name that clients use.
-func (s *section) find(name string) (*Entry, bool) {
+func (s *part) find(name string) (*Entry, bool) {
 	if s.table == nil {
 		return nil, false
 	}
@@ -72,8 +78,8 @@ func (s *section) find(name string) (*Entry, bool) {
 	return s.entries[i], true
 }
 
-// removes reports whether the table has an entry with this name, which the section has not.
-func (s *section) removes(name string) bool {
+// removes reports whether the table has an entry with this name, which the part has not.
+func (s *part) removes(name string) bool {
 	if s.table == nil {
 		return false
 	}
@@ -140,8 +146,8 @@ func freshness(k Kind, backends []Backend) listFreshness {
 // newSection returns a section with all entries. It encodes the list in advance, unless that is
 // empty: lists are requested far more often than they change.
 func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
-	t := newTable(k, entries, opt)
-	s := section{table: t, len: len(entries), encodedList: &encodedList{table: t, fresh: fresh}}
+	all := part{table: newTable(k, entries, opt)}
+	s := section{part: all, len: len(entries), encodedList: &encodedList{part: all, fresh: fresh}}
 	if len(entries) > 0 {
 		s.made.Do(s.encodeAll)
 	}
@@ -151,8 +157,8 @@ func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) sect
 // encodedList is the list of a section, page by page. That of a view is encoded when it is
 // requested first: a view may be made only to see whether its list has changed.
 type encodedList struct {
-	table *table
-	shown places
+	part
+
 	fresh listFreshness
 
 	made   sync.Once // the fields below
@@ -165,16 +171,16 @@ type encodedList struct {
 }
 
 func (s *encodedList) encodeAll() {
-	s.items = s.table.entries
+	s.items = s.entries
 	if s.shown != nil {
-		s.items = slices.Collect((&section{table: s.table, shown: s.shown}).all())
+		s.items = slices.Collect(s.all())
 	}
 	s.cursor = make(map[string]int)
 	page, end := s.encode(0, s.fresh.public)
 	s.pages = append(s.pages, page)
 	// At least one page: an empty list is an answer too.
 	for end < len(s.items) {
-		s.cursor[s.cursorAfter(end-1, s.fresh.public)] = len(s.pages)
+		s.cursor[encodeCursor(s.kind, s.fresh.public, s.items[end-1].Name)] = len(s.pages)
 		page, end = s.encode(end, s.fresh.public)
 		s.pages = append(s.pages, page)
 	}
@@ -184,7 +190,7 @@ func (s *encodedList) encodeAll() {
 // scope, and the start of the next page.
 func (s *encodedList) encode(start int, public bool) (*mcp.Result, int) {
 	end, size := s.pageEnd(start)
-	dst := make([]byte, 0, size+len(s.table.kind.Field().Key())+512)
+	dst := make([]byte, 0, size+len(s.kind.Field().Key())+512)
 	dst = append(dst, `{"resultType":"complete","ttlMs":`...)
 	dst = strconv.AppendInt(dst, s.fresh.ttl.Milliseconds(), 10)
 	// Written without an encoder: the items may be megabytes, and are not changed.
@@ -195,11 +201,11 @@ func (s *encodedList) encode(start int, public bool) (*mcp.Result, int) {
 	}
 	if end < len(s.items) {
 		dst = append(dst, `,"nextCursor":"`...)
-		dst = append(dst, s.cursorAfter(end-1, public)...)
+		dst = append(dst, encodeCursor(s.kind, public, s.items[end-1].Name)...)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"`...)
-	dst = append(dst, s.table.kind.Field().Key()...)
+	dst = append(dst, s.kind.Field().Key()...)
 	dst = append(dst, `":[`...)
 	for i, e := range s.items[start:end] {
 		if i > 0 {
@@ -217,7 +223,7 @@ func (s *encodedList) encode(start int, public bool) (*mcp.Result, int) {
 // pageEnd returns the end of the page that begins with an entry, and the size of its
 // items in bytes. Each page has at least one item, however large.
 func (s *encodedList) pageEnd(start int) (end, size int) {
-	most, members := limit(s.table.opt.PageItems, DefaultPageItems), 0
+	most, members := limit(s.opt.PageItems, DefaultPageItems), 0
 	for end = start; end < len(s.items) && end-start < most; end++ {
 		n, m := len(s.items[end].item)+len(","), bytes.Count(s.items[end].item, []byte(":"))
 		if end > start && (size+n > pageBytes || members+m > pageMembers) {
@@ -229,15 +235,11 @@ func (s *encodedList) pageEnd(start int) (end, size int) {
 	return end, size
 }
 
-// cursorAfter returns the cursor for the items after an entry. It contains the entry's
-// name and not its position, so that it is valid in every Catalog that has the entry:
-// after a change, and in another process with the same configuration.
-func (s *encodedList) cursorAfter(i int, public bool) string {
-	return encodeCursor(s.table.kind, public, s.items[i].Name)
-}
-
-// encodeCursor includes the kind, so that a cursor of another list is rejected, and the
-// scope of the page before, so that a list that began as private continues as private.
+// encodeCursor returns the cursor for the items after the one with a name. It contains the
+// name and not its position, so that it is valid in every Catalog that has the item:
+// after a change, and in another process with the same configuration. It includes the kind,
+// so that a cursor of another list is rejected, and the scope of the page before, so that a
+// list that began as private continues as private.
 func encodeCursor(k Kind, public bool, after string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorMark(k, public)}, after...))
 }
@@ -273,13 +275,13 @@ func (s *encodedList) list(cursor string) (*mcp.Result, bool) {
 	if page, ok := s.cursor[cursor]; ok {
 		return s.pages[page], true
 	}
-	after, public, ok := decodeCursor(s.table.kind, cursor)
+	after, public, ok := decodeCursor(s.kind, cursor)
 	if !ok {
 		return nil, false
 	}
 	// The item at the end of the client's last page is gone, so it is unknown which
 	// items the client has seen: it must start again.
-	e, ok := (&section{table: s.table, shown: s.shown}).find(after)
+	e, ok := s.find(after)
 	if !ok {
 		return nil, false
 	}
@@ -303,9 +305,9 @@ func (s *encodedList) version() Digest {
 	}
 	s.summed.Do(func() {
 		h := sha256.New()
-		for i := range s.table.sums {
+		for i := range s.sums {
 			if s.shown.has(i) {
-				h.Write(s.table.sums[i][:])
+				h.Write(s.sums[i][:])
 			}
 		}
 		s.digest = Digest(h.Sum(nil))

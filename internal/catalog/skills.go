@@ -46,9 +46,8 @@ func (c *Catalog) ofSkill(uri string) *Entry {
 		if _, ok := c.sections[Skills].find(skill.Name); !ok {
 			continue
 		}
-		from := &Entry{Kind: Resources, Backend: skill.Backend, BackendName: skill.BackendName}
-		if e := c.entry(skill.Backend, uri); c.unlisted == nil || c.unlisted(e) {
-			return from
+		if c.unlisted == nil || c.unlisted(c.entry(skill.Backend, uri)) {
+			return &Entry{Kind: Resources, Backend: skill.Backend, BackendName: skill.BackendName}
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func leavesTasksToTools(capabilities []byte) bool {
 // client of 2025-11-25 does not use tasks for a tool without this mark
 // (basic/utilities/tasks, "Tool-Level Negotiation").
 func (e *Entry) showTaskSupport() {
-	if member(e.item, "execution") == nil {
+	if jsonscan.Member(e.item, "execution") == nil {
 		e.item = jsonscan.WithMember(e.item, "execution", []byte(`{"taskSupport":"optional"}`))
 	}
 }

@@ -13,22 +13,29 @@ import (
 // uriIndex finds the backends of URIs that are names (see package extension). The views and the
 // profiles of a Catalog share it. Backends are given by their index in the input of Build.
 type uriIndex struct {
-	names  []string
-	labels []string
-	of     map[string]*Entry   // by label, an Entry without a name
-	reads  []bool              // of each backend, whether it is known to have resources
-	has    []bool              // of each backend, whether clients know some URIs of it by others
-	own    map[string][]*Entry // by the backend's own URI, the items that have it
+	backends []uriBackend
+	of       map[string]*Entry   // by label, an Entry without a name
+	own      map[string][]*Entry // by the backend's own URI, the items that have it
 }
 
-func newURIIndex(c *Catalog) *uriIndex {
-	x := &uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
+// uriBackend is what a uriIndex has of a backend.
+type uriBackend struct {
+	name, label string
+	noApps      bool // Backend.NoApps
+	reads       bool // it is known to have resources
+	hasNames    bool // clients know some URIs of it by others
+}
+
+func newURIIndex(c *Catalog) uriIndex {
+	x := uriIndex{of: make(map[string]*Entry), own: make(map[string][]*Entry)}
 	for i := range c.backends {
 		in := &c.backends[i]
 		label := in.label()
-		x.names, x.labels = append(x.names, in.Name), append(x.labels, label)
-		x.has = append(x.has, label != "" && (extension.Declares(in.Capabilities, extension.UI) || Skills.declaredIn(in.Capabilities)))
-		x.reads = append(x.reads, in.State != Missing && Resources.declaredIn(in.Capabilities))
+		x.backends = append(x.backends, uriBackend{
+			name: in.Name, label: label, noApps: in.NoApps,
+			reads:    in.State != Missing && Resources.declaredIn(in.Capabilities),
+			hasNames: label != "" && (extension.Declares(in.Capabilities, extension.UI) || Skills.declaredIn(in.Capabilities)),
+		})
 		if label != "" {
 			x.of[label] = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
 		}
@@ -39,10 +46,10 @@ func newURIIndex(c *Catalog) *uriIndex {
 			if !k.usesURIs() && e.Own != e.Name {
 				uris = []string{e.Own}
 			}
-			if len(uris) == 0 || x.labels[e.Backend] == "" {
+			if len(uris) == 0 || x.backends[e.Backend].label == "" {
 				continue
 			}
-			x.has[e.Backend] = true
+			x.backends[e.Backend].hasNames = true
 			for _, uri := range uris {
 				x.own[uri] = append(x.own[uri], e)
 			}
@@ -53,12 +60,12 @@ func newURIIndex(c *Catalog) *uriIndex {
 
 // HasNames reports whether clients know some URIs of a backend, by its index in the input of
 // Build, by others than its own.
-func (c *Catalog) HasNames(backend int) bool { return c.uris.has[backend] }
+func (c *Catalog) HasNames(backend int) bool { return c.uris.backends[backend].hasNames }
 
 // Owner returns an Entry without a name of the backend with the label that is in a URI.
 func (c *Catalog) Owner(uri string) (*Entry, bool) {
 	label, _, ok := extension.InnerURI(uri)
-	if !ok || c.uris == nil {
+	if !ok {
 		return nil, false
 	}
 	e, ok := c.uris.of[label]
@@ -67,7 +74,7 @@ func (c *Catalog) Owner(uri string) (*Entry, bool) {
 
 // outer returns the URI under which clients know one of a backend.
 func (c *Catalog) outer(backend int, own string) string {
-	return extension.OuterURI(c.uris.labels[backend], own)
+	return extension.OuterURI(c.uris.backends[backend].label, own)
 }
 
 // Plain returns the plain form of the URI of a resource that rules are about: see [Entry.Offered]
@@ -106,7 +113,7 @@ func (c *Catalog) locateName(uri string) (e, from *Entry, ok bool) {
 // reports that a template that is Held has the resource. bare is what locateBare has found.
 func (c *Catalog) locateLabel(uri string, bare, bareFrom *Entry) (e, from *Entry, isHeld bool) {
 	owner, ok := c.Owner(uri)
-	if !ok || !c.uris.reads[owner.Backend] || !c.hasBackend(owner.BackendName) {
+	if !ok || !c.uris.backends[owner.Backend].reads || !c.hasBackend(owner.BackendName) {
 		return nil, nil, false
 	}
 	_, own, _ := extension.InnerURI(uri)
@@ -145,8 +152,8 @@ func (c *Catalog) locateBare(uri string) (e, from *Entry, several bool) {
 		add(item.Backend, c.listed)
 	}
 	if e == nil {
-		for backend, label := range c.uris.labels {
-			if label != "" {
+		for backend := range c.uris.backends {
+			if c.uris.backends[backend].label != "" {
 				add(backend, c.byTemplate)
 			}
 		}
@@ -219,7 +226,7 @@ func (c *Catalog) unlistedEntry(backend int, own string) *Entry {
 
 // entry returns an entry for a resource that is in no list.
 func (c *Catalog) entry(backend int, own string) *Entry {
-	e := &Entry{Kind: Resources, Backend: backend, BackendName: c.uris.names[backend], Name: c.outer(backend, own), Own: own}
+	e := &Entry{Kind: Resources, Backend: backend, BackendName: c.uris.backends[backend].name, Name: c.outer(backend, own), Own: own}
 	if c.one != nil {
 		e.offered = c.one.offeredName(Resources, own)
 	}
@@ -229,7 +236,7 @@ func (c *Catalog) entry(backend int, own string) *Entry {
 // withholds reports whether the Catalog does not have a resource that some list of Build has had, or
 // that is a page of an app where those are off.
 func (c *Catalog) withholds(e *Entry) bool {
-	return c.sections[Resources].removes(e.Name) || c.hidden[Resources][e.Name] || c.locator.noApps[e.BackendName] && extension.IsPage(e.Own)
+	return c.sections[Resources].removes(e.Name) || c.hidden[Resources][e.Name] || c.uris.backends[e.Backend].noApps && extension.IsPage(e.Own)
 }
 
 // hasBackend reports whether a backend is in the profile of the Catalog.
@@ -273,7 +280,7 @@ func (c *Catalog) templateOf(own string) (*Entry, bool) {
 
 // hidesName reports whether Hides is true for a URI as some backend writes it.
 func (c *Catalog) hidesName(uri string) bool {
-	for backend := range c.uris.labels {
+	for backend := range c.uris.backends {
 		if outer := c.outer(backend, uri); outer != uri && (c.sections[Resources].removes(outer) || c.hidden[Resources][outer]) {
 			return true
 		}

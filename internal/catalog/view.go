@@ -28,43 +28,22 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 func (c *Catalog) PolicyView(allow, unlisted func(*Entry) bool) *Catalog {
 	v := c.View(allow)
 	v.unlisted = unlisted
-	has := v.backendsWith()
-	hidden := make(map[string]bool)
-	for k := range NumKinds {
-		for e := range c.Entries(k) {
-			if !e.IsOwn() && !has[e.Backend] {
-				hidden[e.BackendName] = true
-			}
-		}
-	}
-	if len(hidden) > 0 {
-		rest := slices.DeleteFunc(slices.Clone(c.backends), func(b Backend) bool { return hidden[b.Name] })
+	had, has := c.Backends(), v.Backends()
+	rest := slices.DeleteFunc(slices.Clone(c.backends), func(b Backend) bool { return had[b.Name] && !has[b.Name] })
+	if len(rest) < len(c.backends) {
 		v.instructions = mergeInstructions(rest, c.opt.Instructions)
 	}
 	return v
 }
 
-// backendsWith returns which backends of the input of Build have an item.
-func (c *Catalog) backendsWith() []bool {
-	has := make([]bool, c.inputs)
-	for k := range NumKinds {
-		for e := range c.Entries(k) {
-			if !e.IsOwn() {
-				has[e.Backend] = true
-			}
-		}
-	}
-	return has
-}
-
 // Backends returns the names of the backends that have an item in the Catalog. The caller owns
 // the map.
 func (c *Catalog) Backends() map[string]bool {
-	names, has := make(map[string]bool), c.backendsWith()
+	names, seen := make(map[string]bool), make([]bool, len(c.uris.backends))
 	for k := range NumKinds {
 		for e := range c.Entries(k) {
-			if !e.IsOwn() && has[e.Backend] {
-				has[e.Backend], names[e.BackendName] = false, true
+			if !e.IsOwn() && !seen[e.Backend] {
+				seen[e.Backend], names[e.BackendName] = true, true
 			}
 		}
 	}
@@ -107,7 +86,8 @@ func (s *section) narrow(allow func(*Entry) bool, fresh listFreshness, lists *sh
 	if n == len(s.entries) {
 		shown = nil
 	}
-	return section{table: s.table, shown: shown, len: n, encodedList: lists.of(s.table, shown, fresh)}
+	some := part{s.table, shown}
+	return section{part: some, len: n, encodedList: lists.of(some, fresh)}
 }
 
 // sharedLists are the lists of the views of one Catalog, by their content. It does not keep
@@ -115,6 +95,7 @@ func (s *section) narrow(allow func(*Entry) bool, fresh listFreshness, lists *sh
 type sharedLists struct {
 	mu    sync.Mutex
 	known map[sharedKey]weak.Pointer[encodedList]
+	most  int // number above which lists that no view has are dropped; 0 for minShared
 }
 
 type sharedKey struct {
@@ -123,12 +104,11 @@ type sharedKey struct {
 	shown string
 }
 
-// maxShared is the number of lists above which those that no view has are dropped.
-const maxShared = 1024
+const minShared = 1024
 
 // of returns the list of a part of a table, which may be that of another view.
-func (s *sharedLists) of(t *table, shown places, fresh listFreshness) *encodedList {
-	key := sharedKey{t.kind, fresh, shown.key()}
+func (s *sharedLists) of(p part, fresh listFreshness) *encodedList {
+	key := sharedKey{p.kind, fresh, p.shown.key()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.known[key].Value(); known != nil {
@@ -137,10 +117,11 @@ func (s *sharedLists) of(t *table, shown places, fresh listFreshness) *encodedLi
 	if s.known == nil {
 		s.known = make(map[sharedKey]weak.Pointer[encodedList])
 	}
-	if len(s.known) >= maxShared {
+	if len(s.known) >= max(s.most, minShared) {
 		maps.DeleteFunc(s.known, func(_ sharedKey, p weak.Pointer[encodedList]) bool { return p.Value() == nil })
+		s.most = 2 * len(s.known) // so that many views do not make each further one slow
 	}
-	made := &encodedList{table: t, shown: shown, fresh: fresh}
+	made := &encodedList{part: p, fresh: fresh}
 	s.known[key] = weak.Make(made)
 	return made
 }

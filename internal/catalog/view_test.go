@@ -4,6 +4,8 @@
 package catalog
 
 import (
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +47,7 @@ func TestViewListsWhatMayBeCalled(t *testing.T) {
 	if _, ok := v.Tool("a__read"); !ok {
 		t.Error("a listed tool may not be called")
 	}
-	if base.Len(Tools) != 2 || len(readAll(t, base, Tools)) != 2 {
+	if base.sections[Tools].len != 2 || len(readAll(t, base, Tools)) != 2 {
 		t.Error("the view changed what it is a view of")
 	}
 }
@@ -118,7 +120,7 @@ func TestViewHasNoProblems(t *testing.T) {
 }
 
 // INVARIANTS I33: a change is one that a client can see.
-func TestDiff(t *testing.T) {
+func TestVersion(t *testing.T) {
 	base := func() Backend {
 		return backend("a").with(Tools, tools("x", "y")...).with(Prompts, prompt("p")).
 			with(Resources, resource("r:1")).with(Templates, template("r:{x}"))
@@ -127,31 +129,38 @@ func TestDiff(t *testing.T) {
 		name   string
 		before []Backend
 		after  []Backend
-		want   Changes
+		want   []Kind
 	}{
-		{"nothing", []Backend{base()}, []Backend{base()}, Changes{}},
-		{"a new tool", []Backend{base()}, []Backend{base().with(Tools, tool("z"))}, Changes{Tools: true}},
-		{"another order", []Backend{base()}, []Backend{backend("a").with(Tools, tools("y", "x")...).with(Prompts, prompt("p")).with(Resources, resource("r:1")).with(Templates, template("r:{x}"))}, Changes{Tools: true}},
-		{"a new prompt", []Backend{base()}, []Backend{base().with(Prompts, prompt("q"))}, Changes{Prompts: true}},
-		{"a new resource", []Backend{base()}, []Backend{base().with(Resources, resource("r:2"))}, Changes{Resources: true}},
-		{"a new template", []Backend{base()}, []Backend{base().with(Templates, template("q:{x}"))}, Changes{Resources: true}},
-		{"another prefix", []Backend{base()}, []Backend{base().rules(Rules{Rename: map[string]string{"x": "z"}})}, Changes{Tools: true}},
-		{"the whole backend", []Backend{base()}, nil, Changes{Tools: true, Prompts: true, Resources: true}},
-		{"an item that is not offered", []Backend{base()}, []Backend{base().with(Tools, "null")}, Changes{}},
-		{"a rule that changes nothing", []Backend{base()}, []Backend{base().rules(Rules{Exclude: []string{"other"}})}, Changes{}},
-		{"a backend that offers nothing", []Backend{base()}, []Backend{base(), {Name: "z"}}, Changes{}},
-		{"it became stale", []Backend{base()}, []Backend{func() Backend { b := base(); b.State = Stale; return b }()}, Changes{}},
+		{"nothing", []Backend{base()}, []Backend{base()}, nil},
+		{"a new tool", []Backend{base()}, []Backend{base().with(Tools, tool("z"))}, []Kind{Tools}},
+		{"another order", []Backend{base()}, []Backend{backend("a").with(Tools, tools("y", "x")...).with(Prompts, prompt("p")).with(Resources, resource("r:1")).with(Templates, template("r:{x}"))}, []Kind{Tools}},
+		{"a new prompt", []Backend{base()}, []Backend{base().with(Prompts, prompt("q"))}, []Kind{Prompts}},
+		{"a new resource", []Backend{base()}, []Backend{base().with(Resources, resource("r:2"))}, []Kind{Resources}},
+		{"a new template", []Backend{base()}, []Backend{base().with(Templates, template("q:{x}"))}, []Kind{Templates}},
+		{"another prefix", []Backend{base()}, []Backend{base().rules(Rules{Rename: map[string]string{"x": "z"}})}, []Kind{Tools}},
+		{"the whole backend", []Backend{base()}, nil, []Kind{Tools, Resources, Templates, Prompts}},
+		{"an item that is not offered", []Backend{base()}, []Backend{base().with(Tools, "null")}, nil},
+		{"a rule that changes nothing", []Backend{base()}, []Backend{base().rules(Rules{Exclude: []string{"other"}})}, nil},
+		{"a backend that offers nothing", []Backend{base()}, []Backend{base(), {Name: "z"}}, nil},
+		{"it became stale", []Backend{base()}, []Backend{func() Backend { b := base(); b.State = Stale; return b }()}, nil},
 	}
 	for _, tt := range tests {
 		before, after := Build(tt.before, Options{}), Build(tt.after, Options{})
-		got := Diff(before, after)
-		if got != tt.want || got.Any() != (tt.want != Changes{}) {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
-		}
-		if back := Diff(after, before); back != tt.want {
-			t.Errorf("%s, the other way round: got %+v, want %+v", tt.name, back, tt.want)
+		if got := changed(before, after); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
+}
+
+// changed returns the kinds of the lists that differ.
+func changed(before, after *Catalog) (kinds []Kind) {
+	then, now := before.Version(), after.Version()
+	for k := range NumKinds {
+		if then[k] != now[k] {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
 }
 
 // Lists with different items have different versions, even if their items concatenated
@@ -163,7 +172,7 @@ func TestDigestIncludesItemBoundaries(t *testing.T) {
 			entries = append(entries, &Entry{item: []byte(item)})
 		}
 		t := newTable(Tools, entries, Options{})
-		return (&encodedList{table: t}).version()
+		return (&encodedList{part: part{table: t}}).version()
 	}
 	one, two := of("ab", "c"), of("a", "bc")
 	if one == two || one == (Digest{}) {
@@ -172,9 +181,37 @@ func TestDigestIncludesItemBoundaries(t *testing.T) {
 }
 
 // Other page boundaries are not a change.
-func TestDiffIgnoresPages(t *testing.T) {
+func TestVersionIgnoresPages(t *testing.T) {
 	in := []Backend{backend("a").with(Tools, numbered(10, tool)...)}
-	if got := Diff(Build(in, Options{}), Build(in, Options{PageItems: 3})); got.Any() {
-		t.Errorf("got %+v", got)
+	if got := changed(Build(in, Options{}), Build(in, Options{PageItems: 3})); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Lists that no view has are dropped, and lists in use are not looked through for each further one.
+func TestSharedListsAreDropped(t *testing.T) {
+	s, all := new(sharedLists), &table{kind: Tools}
+	var kept []*encodedList
+	add := func(from, n int) (lists []*encodedList) {
+		for i := range n {
+			lists = append(lists, s.of(part{all, places{uint64(from + i)}}, listFreshness{}))
+		}
+		return lists
+	}
+	for i := range 5 {
+		kept = append(kept, add(i*minShared, minShared)...)
+		if most := max(s.most, minShared); most < len(s.known) {
+			t.Fatalf("with %d lists in use, those above %d are looked through each time", len(s.known), most)
+		}
+	}
+	if again := add(0, 1)[0]; again != kept[0] || len(s.known) != len(kept) {
+		t.Errorf("%d lists of %d", len(s.known), len(kept))
+	}
+	runtime.KeepAlive(kept)
+	kept = nil
+	runtime.GC()
+	add(5*minShared, 4*minShared)
+	if len(s.known) > 4*minShared {
+		t.Errorf("%d lists are kept", len(s.known))
 	}
 }

@@ -25,18 +25,17 @@ func diceTool() mux.Tool {
 }
 
 // roll is the structured content. It has the members of the output schema above: "Servers MUST
-// provide structured results that conform to this
-// schema" (2026-07-28, server/tools, "Output Schema").
+// provide structured results that conform to this schema" (2026-07-28, server/tools, "Output
+// Schema").
 type roll struct {
 	Dice []int `json:"dice"`
 	Sum  int   `json:"sum"`
 }
 
 // rollDice returns its result in three forms: as a sentence for people, as structured content,
-// and "a tool that
-// returns structured content SHOULD also return the serialized JSON in a
-// TextContent block" for older clients (2025-06-18 and later,
-// server/tools, "Structured Content").
+// and, since "a tool that returns structured content SHOULD also return the serialized JSON in a
+// TextContent block" for older clients (2025-06-18 and later, server/tools, "Structured Content"),
+// as text of it.
 func rollDice(_ context.Context, call *mux.Call) (*mux.Result, error) {
 	in := struct {
 		Count int `json:"count"`

@@ -41,7 +41,8 @@ func (r *LineReader) Next() ([]byte, error) {
 		lf := r.b.findLF()
 		if lf == r.b.end {
 			if !r.over && lf-r.b.pos > r.max+1 { // the last byte may be the CR
-				return nil, r.tooLong()
+				r.over = true
+				return nil, newTooLong(r.max, r.headLen, r.b.buf[r.b.pos:lf])
 			}
 			r.skipTo(lf)
 			err := r.b.fill()
@@ -140,11 +141,6 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 	}
 	r.b.kept = span{start, end}
 	return r.b.release(), nil
-}
-
-func (r *LineReader) tooLong() error {
-	r.over = true
-	return newTooLong(r.max, r.headLen, r.b.buf[r.b.pos:r.b.end])
 }
 
 // AppendLine appends a JSON text, possibly in parts, as one line. Line breaks in it can

@@ -4,18 +4,34 @@
 package glob
 
 import (
+	"strconv"
 	"strings"
 )
 
 // PlainURI returns a URI without what may be spelled in several ways (RFC 3986, section 6.2.2):
 // scheme and host in lower case, no percent-encoding, no segments "." and "..", and no fragment.
-// It is for judging a URI, and may be no valid one.
+// A path of the scheme file is that of a file, in which a backslash may separate segments and
+// empty segments mean nothing. It is for judging a URI, and may be no valid one.
 func PlainURI(uri string) string {
+	plain, _ := plainURI(uri)
+	return plain
+}
+
+// IsAmbiguous reports whether readers of a URI may differ in the resource: a segment ".." follows an
+// empty one, which it removes by RFC 3986, section 5.2.4, and which is nothing for a file system, or
+// it follows a "?" or "#", which some readers take for a part of the path.
+func IsAmbiguous(uri string) bool {
+	_, ambiguous := plainURI(uri)
+	return ambiguous
+}
+
+func plainURI(uri string) (plain string, ambiguous bool) {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	if !ok {
-		return uri
+		return uri, false
 	}
-	rest, _, _ = strings.Cut(rest, "#")
+	scheme = strings.ToLower(scheme)
+	rest, fragment, _ := strings.Cut(rest, "#")
 	rest, query, hasQuery := strings.Cut(rest, "?")
 	host := ""
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
@@ -25,11 +41,23 @@ func PlainURI(uri string) string {
 		}
 		host, rest = "//"+strings.ToLower(unescape(after[:end])), after[end:]
 	}
-	plain := strings.ToLower(scheme) + ":" + host + withoutDots(unescape(rest))
-	if hasQuery {
-		plain += "?" + unescape(query)
+	rest, query, fragment = unescape(rest), unescape(query), unescape(fragment)
+	behind := query + "/#" + fragment + "/"
+	if scheme == "file" {
+		rest, behind = strings.ReplaceAll(rest, `\`, "/"), strings.ReplaceAll(behind, `\`, "/")
 	}
-	return plain
+	path, ambiguous := withoutDots(rest)
+	if scheme == "file" {
+		for strings.Contains(rest, "//") {
+			rest = strings.ReplaceAll(rest, "//", "/")
+		}
+		path, _ = withoutDots(rest)
+	}
+	plain = scheme + ":" + host + path
+	if hasQuery {
+		plain += "?" + query
+	}
+	return plain, ambiguous || strings.Contains(behind, "/../")
 }
 
 // unescape decodes each percent-encoding. A percent sign that begins none stays.
@@ -39,26 +67,23 @@ func unescape(text string) string {
 	}
 	out := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			high, low := digit(text[i+1]), digit(text[i+2])
-			if high >= 0 && low >= 0 {
-				out = append(out, byte(high<<4|low))
+		c := text[i]
+		if c == '%' && i+2 < len(text) {
+			if n, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
+				c = byte(n)
 				i += 2
-				continue
 			}
 		}
-		out = append(out, text[i])
+		out = append(out, c)
 	}
 	return string(out)
 }
 
-// digit returns the value of a hexadecimal digit, or -1.
-func digit(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
-
-// withoutDots removes the segments "." and ".." from a path (RFC 3986, section 5.2.4).
-func withoutDots(path string) string {
+// withoutDots removes the segments "." and ".." from a path (RFC 3986, section 5.2.4), and reports
+// whether ".." has removed an empty segment.
+func withoutDots(path string) (plain string, ambiguous bool) {
 	if !strings.Contains(path, ".") {
-		return path
+		return path, false
 	}
 	segments := strings.Split(path, "/")
 	var kept []string
@@ -66,8 +91,9 @@ func withoutDots(path string) string {
 		last := i == len(segments)-1
 		switch {
 		case s == "..":
-			if len(kept) > 1 || len(kept) == 1 && kept[0] != "" {
-				kept = kept[:len(kept)-1]
+			if n := len(kept); n > 1 || n == 1 && kept[0] != "" {
+				ambiguous = ambiguous || kept[n-1] == ""
+				kept = kept[:n-1]
 			}
 		case s != ".":
 			kept = append(kept, s)
@@ -77,5 +103,5 @@ func withoutDots(path string) string {
 			kept = append(kept, "")
 		}
 	}
-	return strings.Join(kept, "/")
+	return strings.Join(kept, "/"), ambiguous
 }

@@ -12,6 +12,21 @@ import (
 // DecodeText returns the text of a JSON string that was scanned before. It reports
 // false for any other value and for an unpaired surrogate.
 func DecodeText(raw []byte) (string, bool) {
+	text, ok := decodeText(raw)
+	if !ok {
+		return "", false
+	}
+	return text, true
+}
+
+// TextOf is DecodeText with U+FFFD for an unpaired surrogate, and with "" for any other value.
+func TextOf(raw []byte) string {
+	text, _ := decodeText(raw)
+	return text
+}
+
+// decodeText is TextOf. It reports false where DecodeText does.
+func decodeText(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
@@ -21,10 +36,7 @@ func DecodeText(raw []byte) (string, bool) {
 		return string(raw), true
 	}
 	b, ok := Unescape(make([]byte, 0, len(raw)), raw)
-	if !ok {
-		return "", false
-	}
-	return string(b), true
+	return string(b), ok
 }
 
 // Unescape appends the decoded content of a scanned JSON string. It reports false if

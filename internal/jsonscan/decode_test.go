@@ -71,3 +71,13 @@ func TestUnescapeUnits(t *testing.T) {
 		}
 	}
 }
+
+func TestTextOf(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"a"`: "a", `"\u00e9\n"`: "é\n", `"\ud83d\ude00"`: "😀", `"a\ud800b"`: "a\uFFFDb", `""`: "", `5`: "", `{"a":"b"}`: "", ``: "",
+	} {
+		if got := TextOf([]byte(raw)); got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+}

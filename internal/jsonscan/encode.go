@@ -9,9 +9,8 @@ import "unicode/utf8"
 // appended unmodified and unchecked: it comes from Parse or from an encoder. They
 // append one message without a line end.
 
-// envelopeSize bounds the length of a message apart from its method, its params or
-// result, and a long id.
-const envelopeSize = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(`"0123456789abcdef01234"`)
+// envelopeSize is the length of a notification apart from its method and its params.
+const envelopeSize = len(`{"jsonrpc":"2.0","method":"","params":}`)
 
 // withCapacity allocates n bytes if dst has no capacity, so that a separate message is
 // allocated once.
@@ -25,14 +24,7 @@ func withCapacity(dst []byte, n int) []byte {
 // AppendNotification appends a notification to dst. Empty params are omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = withCapacity(dst, envelopeSize+len(method)+len(params))
-	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
-}
-
-// appendCall appends the part that requests and notifications have in common, up to the
-// end.
-func appendCall(dst []byte, method string, params []byte) []byte {
-	dst = append(dst, `"method":`...)
-	dst = AppendString(dst, method)
+	dst = AppendString(append(dst, `{"jsonrpc":"2.0","method":`...), method)
 	if len(params) > 0 {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)

@@ -16,14 +16,11 @@ type Passage struct {
 	// means any.
 	ID []byte
 	// Front is members to put at the front of the result, as they appear between the
-	// braces of an object. The caller must prevent duplicates with Drop or Refuse.
+	// braces of an object. The caller must prevent duplicates with Drop.
 	Front []byte
 	// Drop is members of the result and of its _meta to omit, with the white space
 	// around them.
 	Drop []Field
-	// Refuse is members of the same objects at which Flow fails, unless Result has
-	// returned them.
-	Refuse []Field
 	// Wrap is a member of the result that must be an object: any other value is
 	// replaced by an object with the value as its member "result".
 	Wrap Field
@@ -46,9 +43,12 @@ type Passage struct {
 func (a *Arrival) Flow(w io.Writer, p Passage) (isError string, err error) {
 	f := flow{
 		Arrival: a, w: w, front: p.Front, complete: p.Complete, wrap: p.Wrap, id: p.ID,
-		drop: setOf(p.Drop), refuse: setOf(p.Refuse) &^ a.result.has,
 		s: NewScanner(a.data, a.lim), holdFrom: none,
 	}
+	for _, field := range p.Drop {
+		f.drop |= 1 << field
+	}
+	f.drop &^= 1 << FieldNone // which is each member without a meaning
 	f.run()
 	a.release()
 	switch {
@@ -65,13 +65,6 @@ func (a *Arrival) Flow(w io.Writer, p Passage) (isError string, err error) {
 	return f.isError, nil
 }
 
-func setOf(fields []Field) (set uint64) {
-	for _, f := range fields {
-		set |= 1 << f
-	}
-	return set &^ (1 << FieldNone)
-}
-
 // flow is the streaming of one result. Its methods take and return offsets into the
 // window, like those of Scanner. A method that reads more text moves the window: text
 // before the offset passed to it has been written or dropped, and the offset that it
@@ -83,7 +76,6 @@ type flow struct {
 	w        io.Writer
 	front    []byte
 	drop     uint64
-	refuse   uint64
 	complete bool
 	wrap     Field
 	id       []byte // required id of the response

@@ -122,10 +122,6 @@ func TestPassage(t *testing.T) {
 		{"a number", big + `,"resultType":1`, `member "resultType" is not "complete"`, Passage{Complete: true}},
 		{"an object", big + `,"resultType":{}`, `member "resultType" is an object`, Passage{Complete: true}},
 		{"whatever", big + `,"resultType":{}`, "", Passage{}},
-		{"refused", big + `,"ttlMs":1`, `the member "ttlMs" comes too late in the result`, Passage{Refuse: []Field{FieldTTL, FieldNone}}},
-		{"refused in meta", big + `,"_meta":{"io.modelcontextprotocol/serverInfo":1}`, `the member "io.modelcontextprotocol/serverInfo" comes too late in the result`, Passage{Refuse: []Field{MetaServerInfo}}},
-		{"refused, but shown", `"ttlMs":1,` + big, "", Passage{Refuse: []Field{FieldTTL}}},
-		{"refused elsewhere", big + `,"b":{"ttlMs":1}`, "", Passage{Refuse: []Field{FieldTTL}}},
 	} {
 		_, _, err := flowed(t, `{"jsonrpc":"2.0","id":1,"result":{`+tt.members+`}}`, Limits{}, tt.p, nil)
 		pe, _ := errors.AsType[*Error](err)

@@ -3,6 +3,11 @@
 
 package jsonscan
 
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
 // Level is an object with members that are interpreted. Duplicate members are
 // rejected at these levels only. All objects inside a client's capabilities belong to
 // them, because capabilities are checked here and passed on unmodified. Below the
@@ -84,48 +89,16 @@ func (l Level) caseVariant(name []byte) Field {
 	if l != LevelEnvelope && l != LevelParams && l != LevelRef {
 		return FieldNone
 	}
-	initial, _ := foldOne(name)
+	if len(name) == 0 {
+		return FieldNone
+	}
 	first, behind := l.fields()
 	for f := first; f < behind; f++ {
 		// Most names have another first letter, which needs no call.
-		if key := fieldKeys[f]; initial == lower(key[0]) && foldsTo(name, key) {
+		key := fieldKeys[f]
+		if (name[0] >= utf8.RuneSelf || name[0]|0x20 == key[0]|0x20) && bytes.EqualFold(name, []byte(key)) {
 			return f
 		}
 	}
 	return FieldNone
-}
-
-// foldsTo reports whether name equals the ASCII word under Unicode simple case folding,
-// where U+017F is an s and U+212A is a k.
-func foldsTo(name []byte, word string) bool {
-	for i := range len(word) {
-		c, n := foldOne(name)
-		if n == 0 || c != lower(word[i]) {
-			return false
-		}
-		name = name[n:]
-	}
-	return len(name) == 0
-}
-
-func foldOne(b []byte) (folded byte, size int) {
-	switch {
-	case len(b) == 0:
-		return 0, 0
-	case b[0] < 0x80:
-		return lower(b[0]), 1
-	case len(b) >= 2 && b[0] == 0xC5 && b[1] == 0xBF:
-		return 's', 2
-	case len(b) >= 3 && b[0] == 0xE2 && b[1] == 0x84 && b[2] == 0xAA:
-		return 'k', 3
-	default:
-		return 0, 0
-	}
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + ('a' - 'A')
-	}
-	return c
 }

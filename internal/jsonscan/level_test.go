@@ -14,27 +14,33 @@ import (
 //
 // J16- own: "A name that another parser could read as a member of the envelope is not
 // ignored."
-func TestFoldsTo(t *testing.T) {
-	for f := Field(FieldName); f < endFields; f++ {
-		word := f.Key()
-		for i := range len(word) {
-			// Every character that folds to this one, in its place.
-			for r := unicode.SimpleFold(rune(word[i])); r != rune(word[i]); r = unicode.SimpleFold(r) {
-				name := word[:i] + string(r) + word[i+1:]
-				if !foldsTo([]byte(name), word) {
-					t.Errorf("%q does not fold to %q", name, word)
+func TestCaseVariantFolds(t *testing.T) {
+	for _, l := range []Level{LevelEnvelope, LevelParams, LevelRef} {
+		first, behind := l.fields()
+		check := func(name string) {
+			want := Field(FieldNone)
+			for f := first; f < behind; f++ {
+				if want == FieldNone && strings.EqualFold(name, f.Key()) {
+					want = f
 				}
 			}
-			for _, r := range "\x00!é\u0131\u0130\u212b\u2126\U00010400" {
-				name := word[:i] + string(r) + word[i+1:]
-				if foldsTo([]byte(name), word) != strings.EqualFold(name, word) {
-					t.Errorf("%q folds to %q", name, word)
-				}
+			if got := l.caseVariant([]byte(name)); got != want {
+				t.Errorf("level %d, %q: a variant of %q, want %q", l, name, got.Key(), want.Key())
 			}
 		}
-		for _, name := range []string{"", word[:max(len(word)-1, 0)], word + "x", word + "\u017f", "\xc5", "\xe2\x84"} {
-			if word != "" && foldsTo([]byte(name), word) {
-				t.Errorf("%q folds to %q", name, word)
+		for f := first; f < behind; f++ {
+			word := f.Key()
+			for i := range len(word) {
+				// Every character that folds to this one, in its place.
+				for r := unicode.SimpleFold(rune(word[i])); r != rune(word[i]); r = unicode.SimpleFold(r) {
+					check(word[:i] + string(r) + word[i+1:])
+				}
+				for _, r := range "\x00!é\u0131\u0130\u212b\u2126\U00010400" {
+					check(word[:i] + string(r) + word[i+1:])
+				}
+			}
+			for _, name := range []string{"", word[:len(word)-1], word + "x", word + "\u017f", "\xc5", "\xe2\x84"} {
+				check(name)
 			}
 		}
 	}

@@ -114,8 +114,6 @@ func (f *flow) checkAllowed(start int, field Field) {
 	switch {
 	case field == FieldMethod, field == FieldParams, field == FieldError:
 		f.s.Invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send only one of them")
-	case f.refuse>>field&1 != 0:
-		f.s.Invalid(start, `the member "`+field.Key()+`" comes too late in the result`, "send it first")
 	}
 	f.seen |= 1 << field
 }

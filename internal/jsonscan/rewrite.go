@@ -5,7 +5,6 @@ package jsonscan
 
 import (
 	"bytes"
-	"encoding/json"
 	"iter"
 )
 
@@ -23,6 +22,20 @@ func Members(raw []byte) iter.Seq2[string, []byte] {
 		}
 	}
 }
+
+// Member returns the value of the first member with the name, or nil. It shares the bytes of
+// raw.
+func Member(raw []byte, name string) []byte {
+	for n, value := range Members(raw) {
+		if n == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// IsObject reports whether a value is an object.
+func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // Elements returns the elements of an array, and nothing if raw is not an array. They
 // share the bytes of raw.
@@ -89,15 +102,7 @@ type span struct{ key, value, end int }
 // name decodes the name of a member, with U+FFFD for an unpaired surrogate.
 func (s span) name(raw []byte) string {
 	// Backwards: there is no other quote between a name and its value.
-	inner := raw[s.key+1 : s.key+1+bytes.LastIndexByte(raw[s.key+1:s.value], '"')]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
-	}
-	var text string
-	if json.Unmarshal(raw[s.key:s.key+len(inner)+len(`""`)], &text) != nil {
-		return "" // impossible: it was parsed before
-	}
-	return text
+	return TextOf(raw[s.key : s.key+bytes.LastIndexByte(raw[s.key:s.value], '"')+1])
 }
 
 // spans iterates over an object or an array, as open specifies, and yields nothing for

@@ -178,3 +178,17 @@ func TestRewrite(t *testing.T) {
 		t.Errorf("elements: %s, want %s", got, want)
 	}
 }
+
+func TestMember(t *testing.T) {
+	const raw = `{"a":1,"\u0062": {"a":2},"a":3}`
+	for name, want := range map[string]string{"a": "1", "b": `{"a":2}`, "c": ""} {
+		if got := Member([]byte(raw), name); string(got) != want || (got == nil) != (want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	for _, raw := range []string{"", "[]", `"a"`, "{}"} {
+		if got := Member([]byte(raw), "a"); got != nil {
+			t.Errorf("%s has %q", raw, got)
+		}
+	}
+}

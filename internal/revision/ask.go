@@ -31,12 +31,7 @@ func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 // splitMessage splits a message with a list of content into one message for each item:
 // before 2025-11-25 a message had one item.
 func splitMessage(v mcp.Version, message []byte) []byte {
-	var list []byte
-	for name, value := range jsonscan.Members(message) {
-		if name == "content" {
-			list = value
-		}
-	}
+	list := jsonscan.Member(message, "content")
 	if len(list) == 0 || list[0] != '[' {
 		return withContent(message, Block(v, list))
 	}
@@ -47,7 +42,7 @@ func splitMessage(v mcp.Version, message []byte) []byte {
 	if len(parts) == 0 {
 		return message // there is nothing to convert
 	}
-	return join(parts)
+	return bytes.Join(parts, []byte(","))
 }
 
 // withContent returns the message with the given content.
@@ -58,21 +53,6 @@ func withContent(message, content []byte) []byte {
 		}
 		return value
 	})
-}
-
-// join joins elements of an array with commas.
-func join(parts [][]byte) []byte {
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	var out []byte
-	for i, part := range parts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, part...)
-	}
-	return out
 }
 
 // Answer converts a client's answer for a server of the revision, which expects one
@@ -99,21 +79,16 @@ func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []b
 func mergeContent(v mcp.Version, list []byte) []byte {
 	var only []byte
 	var text []string
-	n, allText := 0, true
+	allText := true
 	for block := range jsonscan.Elements(list) {
 		only = Block(v, block)
-		n++
 		allText = allText && typeOf(block) == "text"
-		for name, value := range jsonscan.Members(block) {
-			if name == "text" {
-				text = append(text, textOf(value))
-			}
-		}
+		text = append(text, jsonscan.TextOf(jsonscan.Member(block, "text")))
 	}
 	switch {
-	case n == 1:
+	case len(text) == 1:
 		return only
-	case n > 1 && allText:
+	case len(text) > 1 && allText:
 		return append(jsonscan.AppendString([]byte(`{"type":"text","text":`), strings.Join(text, "\n\n")), '}')
 	default:
 		return list

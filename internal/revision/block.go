@@ -5,7 +5,6 @@ package revision
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -39,23 +38,7 @@ func Block(v mcp.Version, block []byte) []byte {
 }
 
 // typeOf returns the type of an item of content.
-func typeOf(block []byte) string {
-	for name, value := range jsonscan.Members(block) {
-		if name == "type" {
-			return textOf(value)
-		}
-	}
-	return ""
-}
-
-// textOf decodes a string; any other value gives "".
-func textOf(raw []byte) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
+func typeOf(block []byte) string { return jsonscan.TextOf(jsonscan.Member(block, "type")) }
 
 // audioBlock converts audio content into an embedded resource, in which the earliest
 // revision can carry any data. Its URI refers to a part of the same message (RFC 2392).
@@ -85,13 +68,13 @@ func linkBlock(block []byte) []byte {
 	for name, value := range jsonscan.Members(block) {
 		switch name {
 		case "name":
-			link.name = textOf(value)
+			link.name = jsonscan.TextOf(value)
 		case "title":
-			link.title = textOf(value)
+			link.title = jsonscan.TextOf(value)
 		case "uri":
-			link.uri = textOf(value)
+			link.uri = jsonscan.TextOf(value)
 		case "description":
-			link.description = textOf(value)
+			link.description = jsonscan.TextOf(value)
 		case "annotations", "_meta":
 			rest = appendMember(rest, name, value)
 		}

@@ -78,7 +78,7 @@ func extensions(v mcp.Version, declared []byte) []byte {
 // changeMembers is jsonscan.RewriteMembers for a value that may be missing or of another type,
 // which gives {}.
 func changeMembers(raw []byte, change func(name string, value []byte) []byte) []byte {
-	if len(raw) == 0 || raw[0] != '{' {
+	if !jsonscan.IsObject(raw) {
 		return []byte("{}")
 	}
 	return jsonscan.RewriteMembers(raw, change)

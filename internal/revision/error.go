@@ -75,24 +75,15 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 		return false
 	}
 	uri, ok := req.Params.Text(mcp.FieldURI)
-	for name, value := range jsonscan.Members(err.Data) {
-		if name == "uri" && value[0] == '"' {
-			return ok && textOf(value) == uri
-		}
-	}
-	return false
+	named, isText := jsonscan.DecodeText(jsonscan.Member(err.Data, "uri"))
+	return ok && isText && named == uri
 }
 
 // namesCapabilities reports whether the error names the capabilities that the client
 // must declare (2026-07-28, basic, "Error Codes"). The legacy era has no code for it,
 // so servers of that era can name them only in the data, as legacyCode leaves them.
 func namesCapabilities(err *mcp.Error) bool {
-	for name, value := range jsonscan.Members(err.Data) {
-		if name == "requiredCapabilities" {
-			return value[0] == '{'
-		}
-	}
-	return false
+	return jsonscan.IsObject(jsonscan.Member(err.Data, "requiredCapabilities"))
 }
 
 // recode returns the error with another code.

@@ -15,9 +15,6 @@ func WithExtensions(capabilities, others []byte) []byte {
 	declared := make(map[string]bool)
 	var all []byte
 	add := func(object []byte, wanted func(name string) bool) {
-		if len(object) == 0 || object[0] != '{' {
-			return
-		}
 		for name, value := range jsonscan.Members(object) {
 			if !declared[name] && wanted(name) {
 				declared[name] = true
@@ -25,34 +22,18 @@ func WithExtensions(capabilities, others []byte) []byte {
 			}
 		}
 	}
-	add(extensionsOf(capabilities), func(string) bool { return true })
+	add(jsonscan.Member(capabilities, extension.Member), func(string) bool { return true })
 	n := len(all)
-	add(extensionsOf(others), func(name string) bool { return name != extension.Tasks })
+	add(jsonscan.Member(others, extension.Member), func(name string) bool { return name != extension.Tasks })
 	if len(all) == n {
 		return capabilities
 	}
 	all = append(append([]byte{'{'}, all[1:]...), '}')
-	if len(capabilities) == 0 || capabilities[0] != '{' {
-		capabilities = []byte("{}")
-	}
-	rest := jsonscan.RewriteMembers(capabilities, func(name string, value []byte) []byte {
+	rest := changeMembers(capabilities, func(name string, value []byte) []byte {
 		if name == extension.Member {
 			return nil
 		}
 		return value
 	})
 	return jsonscan.WithMember(rest, extension.Member, all)
-}
-
-// extensionsOf returns the extensions of a capabilities object, or nil.
-func extensionsOf(capabilities []byte) (found []byte) {
-	if len(capabilities) == 0 || capabilities[0] != '{' {
-		return nil
-	}
-	for name, value := range jsonscan.Members(capabilities) {
-		if name == extension.Member && value[0] == '{' {
-			found = value
-		}
-	}
-	return found
 }

@@ -70,50 +70,35 @@ func outputSchema(raw []byte) []byte {
 // hasForeignDialect reports whether a schema has a dialect other than JSON Schema's
 // own: the meaning of its members is unknown, so it cannot be converted.
 func hasForeignDialect(raw []byte) bool {
-	for name, value := range jsonscan.Members(raw) {
-		if name == "$schema" {
-			dialect := textOf(value)
-			return !strings.HasPrefix(dialect, "https://json-schema.org/") && !strings.HasPrefix(dialect, "http://json-schema.org/")
-		}
-	}
-	return false
+	value := jsonscan.Member(raw, "$schema")
+	dialect := jsonscan.TextOf(value)
+	return value != nil && !strings.HasPrefix(dialect, "https://json-schema.org/") && !strings.HasPrefix(dialect, "http://json-schema.org/")
 }
 
 // schemaTypes returns the types in the schema's own type member.
 func schemaTypes(raw []byte) []string {
+	value := jsonscan.Member(raw, "type")
+	if one, ok := jsonscan.DecodeText(value); ok {
+		return []string{one}
+	}
 	var types []string
-	for name, value := range jsonscan.Members(raw) {
-		if name != "type" {
-			continue
-		}
-		if value[0] == '"' {
-			return []string{textOf(value)}
-		}
-		for one := range jsonscan.Elements(value) {
-			types = append(types, textOf(one))
-		}
+	for one := range jsonscan.Elements(value) {
+		types = append(types, jsonscan.TextOf(one))
 	}
 	return types
 }
 
 // mayHaveRefs reports whether a schema may contain references.
 func mayHaveRefs(raw []byte) bool {
-	for _, word := range []string{`"$ref"`, `"$dynamicRef"`, `"$recursiveRef"`, `\u`} {
-		if bytes.Contains(raw, []byte(word)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{`"$ref"`, `"$dynamicRef"`, `"$recursiveRef"`, `\u`}, func(word string) bool { return bytes.Contains(raw, []byte(word)) })
 }
 
 // wrapSchema returns a schema for the results of wrapValue. $schema stays at the top,
 // where readers look for it.
 func wrapSchema(raw []byte) []byte {
 	out := []byte(`{`)
-	for name, value := range jsonscan.Members(raw) {
-		if name == "$schema" {
-			out = append(append(append(out, `"$schema":`...), value...), ',')
-		}
+	if value := jsonscan.Member(raw, "$schema"); value != nil {
+		out = append(append(append(out, `"$schema":`...), value...), ',')
 	}
 	out = append(out, `"type":"object","properties":{"result":`...)
 	return append(append(out, raw...), `},"required":["result"]}`...)

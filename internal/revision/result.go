@@ -39,7 +39,7 @@ func Result(v mcp.Version, method string, res *mcp.Result) *mcp.Result {
 // 2026-07-28, server/tools, "Structured Content").
 func toolResult(v mcp.Version, res *mcp.Result) []byte {
 	structured, content := res.Raw(mcp.FieldStructuredContent), res.Raw(mcp.FieldContent)
-	isObject := len(structured) > 0 && structured[0] == '{'
+	isObject := jsonscan.IsObject(structured)
 	var e mcp.Edit
 	next := blocks(v, content)
 	switch {

@@ -14,7 +14,8 @@ import (
 const (
 	maxTypeDepth = 6       // objects and arrays in one another
 	maxComment   = 100     // bytes of the description of an argument
-	maxSignature = 8 << 10 // bytes; types beyond it are unknown
+	maxRefs      = 100     // references that are followed
+	maxSignature = 8 << 10 // bytes; types beyond it are unknown, and without descriptions
 )
 
 // Signature returns the arguments of a tool as a TypeScript type, which is much shorter than the
@@ -36,31 +37,38 @@ type signature struct {
 
 // write writes the type of a schema.
 func (s *signature) write(schema []byte, depth int) {
-	if len(schema) == 0 || schema[0] != '{' || depth > maxTypeDepth || s.Len() > maxSignature {
+	if !jsonscan.IsObject(schema) || depth > maxTypeDepth || s.Len() > maxSignature {
 		s.WriteString("unknown")
 		return
 	}
 	m := maps.Collect(jsonscan.Members(schema))
-	kind, _ := jsonscan.DecodeText(m["type"])
+	kind := jsonscan.TextOf(m["type"])
 	switch {
 	case m["$ref"] != nil:
 		s.writeRef(m["$ref"], depth)
 	case m["const"] != nil:
-		s.Write(m["const"])
+		s.writeValue(m["const"])
 	case isArray(m["enum"]):
-		s.union(m["enum"], func(value []byte) { s.Write(value) })
+		s.union(m["enum"], s.writeValue)
 	case isArray(m["anyOf"]):
 		s.union(m["anyOf"], func(part []byte) { s.write(part, depth+1) })
 	case isArray(m["oneOf"]):
 		s.union(m["oneOf"], func(part []byte) { s.write(part, depth+1) })
 	case isArray(m["type"]):
 		s.union(m["type"], func(name []byte) {
-			kind, _ := jsonscan.DecodeText(name)
-			s.writeKind(kind, m, depth)
+			s.writeKind(jsonscan.TextOf(name), m, depth)
 		})
 	default:
 		s.writeKind(kind, m, depth)
 	}
+}
+
+// writeValue writes a value as the type that has only this one.
+func (s *signature) writeValue(value []byte) {
+	if s.Len()+len(value) > maxSignature {
+		value = []byte("unknown")
+	}
+	s.Write(value)
 }
 
 // writeKind writes the type of a schema with a type and members.
@@ -78,7 +86,7 @@ func (s *signature) writeKind(kind string, m map[string][]byte, depth int) {
 		s.WriteString(">")
 	case m["properties"] != nil:
 		s.writeObject(m, depth)
-	case kind == "object" && isObject(m["additionalProperties"]):
+	case kind == "object" && jsonscan.IsObject(m["additionalProperties"]):
 		s.WriteString("Record<string, ")
 		s.write(m["additionalProperties"], depth+1)
 		s.WriteString(">")
@@ -94,28 +102,23 @@ func (s *signature) writeKind(kind string, m map[string][]byte, depth int) {
 // writeObject writes the type of an object with properties, and the description of each.
 func (s *signature) writeObject(m map[string][]byte, depth int) {
 	required := make(map[string]bool)
-	if isArray(m["required"]) {
-		for name := range jsonscan.Elements(m["required"]) {
-			text, _ := jsonscan.DecodeText(name)
-			required[text] = true
-		}
+	for name := range jsonscan.Elements(m["required"]) {
+		required[jsonscan.TextOf(name)] = true
 	}
 	s.WriteString("{ ")
 	first := true
-	if isObject(m["properties"]) {
-		for name, schema := range jsonscan.Members(m["properties"]) {
-			if !first {
-				s.WriteString("; ")
-			}
-			first = false
-			s.writeName(name)
-			if !required[name] {
-				s.WriteByte('?')
-			}
-			s.WriteString(": ")
-			s.write(schema, depth+1)
-			s.writeComment(schema)
+	for name, schema := range jsonscan.Members(m["properties"]) {
+		if !first {
+			s.WriteString("; ")
 		}
+		first = false
+		s.writeName(name)
+		if !required[name] {
+			s.WriteByte('?')
+		}
+		s.WriteString(": ")
+		s.write(schema, depth+1)
+		s.writeComment(schema)
 	}
 	s.WriteString(" }")
 }
@@ -133,48 +136,31 @@ func (s *signature) writeName(name string) {
 
 // writeComment writes the first line of the description of a schema.
 func (s *signature) writeComment(schema []byte) {
-	if !isObject(schema) {
+	if s.Len() > maxSignature {
 		return
 	}
-	for name, value := range jsonscan.Members(schema) {
-		text, ok := jsonscan.DecodeText(value)
-		if name != "description" || !ok {
-			continue
-		}
-		text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-		if len(text) > maxComment {
-			text = strings.ToValidUTF8(text[:maxComment], "") + "..."
-		}
-		if text = strings.TrimSpace(strings.ReplaceAll(text, "*/", "* /")); text != "" {
-			s.WriteString(" /* " + text + " */")
-		}
-		return
+	text := jsonscan.TextOf(jsonscan.Member(schema, "description"))
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if len(text) > maxComment {
+		text = strings.ToValidUTF8(text[:maxComment], "") + "..."
+	}
+	if text = strings.TrimSpace(strings.ReplaceAll(text, "*/", "* /")); text != "" {
+		s.WriteString(" /* " + text + " */")
 	}
 }
 
 // writeRef writes the type that a reference within the schema leads to.
 func (s *signature) writeRef(ref []byte, depth int) {
-	path, _ := jsonscan.DecodeText(ref)
-	at := s.root
-	rest, ok := strings.CutPrefix(path, "#/")
-	for ok && rest != "" {
-		var name string
-		name, rest, _ = strings.Cut(rest, "/")
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		ok = isObject(at)
-		if ok {
-			var next []byte
-			for member, value := range jsonscan.Members(at) {
-				if member == name {
-					next = value
-				}
-			}
-			at, ok = next, next != nil
-		}
-	}
-	if s.refs++; !ok || s.refs > 100 {
+	rest, ok := strings.CutPrefix(jsonscan.TextOf(ref), "#/")
+	if s.refs++; !ok || s.refs > maxRefs {
 		s.WriteString("unknown")
 		return
+	}
+	at := s.root
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		at = jsonscan.Member(at, strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
 	}
 	s.write(at, depth+1)
 }
@@ -187,6 +173,10 @@ func (s *signature) union(array []byte, write func([]byte)) {
 			s.WriteString(" | ")
 		}
 		first = false
+		if s.Len() > maxSignature {
+			s.WriteString("unknown")
+			break
+		}
 		write(element)
 	}
 	if first {
@@ -195,5 +185,3 @@ func (s *signature) union(array []byte, write func([]byte)) {
 }
 
 func isArray(raw []byte) bool { return len(raw) > 0 && raw[0] == '[' }
-
-func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }

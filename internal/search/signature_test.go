@@ -39,6 +39,21 @@ func TestSignatureEnds(t *testing.T) {
 	}
 }
 
+// Many or long values, and many descriptions, do not make a long signature.
+func TestSignatureIsShort(t *testing.T) {
+	property := `{"type":"string","description":"` + strings.Repeat("d", maxComment) + `"}`
+	for _, schema := range []string{
+		`{"properties":{"e":{"enum":["v"` + strings.Repeat(`,"v"`, 20_000) + `]}}}`,
+		`{"properties":{"e":{"enum":["` + strings.Repeat("v", 50_000) + `","w"]}}}`,
+		`{"properties":{"c":{"const":"` + strings.Repeat("v", 50_000) + `"}}}`,
+		`{"properties":{"a":` + property + strings.Repeat(`,"a":`+property, 500) + `}}`,
+	} {
+		if got := Signature([]byte(schema)); len(got) > 2*maxSignature || !strings.Contains(got, "unknown") {
+			t.Errorf("%.60s: %d bytes: %.200s", schema, len(got), got)
+		}
+	}
+}
+
 func FuzzSignature(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"q":{"type":"string","description":"d"},"n":{"$ref":"#/$defs/n"}},"required":["q"],"$defs":{"n":{"anyOf":[{"type":"array","items":{}}]}}}`)
 	f.Fuzz(func(t *testing.T, schema string) {

@@ -22,8 +22,12 @@ func Nearest(word string, candidates []string) string {
 	// suggestion misleads.
 	best, limit := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
+		other := normalize(c)
+		if len(other) >= len(word)+limit {
+			continue // each further letter is one to delete
+		}
 		// Strictly nearer: of equally near ones the first of the table is more common.
-		if d := distance(word, normalize(c)); d < limit {
+		if d := distance(word, other); d < limit {
 			best, limit = c, d
 		}
 	}

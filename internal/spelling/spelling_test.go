@@ -100,6 +100,14 @@ func wordsOf(letters string, most int) []string {
 	return all
 }
 
+// A candidate that is too long to be close is not compared, since a peer may have written it.
+func TestNearestOfALongCandidate(t *testing.T) {
+	candidates := []string{strings.Repeat("x", 1000)}
+	if n := testing.AllocsPerRun(10, func() { Nearest("xxx", candidates) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // FuzzNearest checks that a suggestion is one of the candidates, that a candidate is its own
 // suggestion, and that it takes little time.
 func FuzzNearest(f *testing.F) {
