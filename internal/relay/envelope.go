@@ -32,6 +32,10 @@ const (
 // maxToken bounds the names and values that are read. An id has at most 1 KiB.
 const maxToken = 1 << 10
 
+// maxMessages bounds the messages of a line that are read: more than are in a line that is
+// one part.
+const maxMessages = 1 << 15
+
 // envelopes reads the envelopes of a line that arrives in parts. It does not check the
 // text, which its receiver does: for text that is not JSON it finds nothing, or something
 // that is of no consequence. The zero value is ready for the first part.
@@ -166,7 +170,9 @@ func (e *envelopes) open(c byte) {
 func (e *envelopes) close(c byte) {
 	if c == '}' && e.isObject && e.depth == e.members {
 		e.endMember()
-		e.found = append(e.found, e.current)
+		if len(e.found) < maxMessages {
+			e.found = append(e.found, e.current)
+		}
 		e.isObject = false
 	}
 	e.depth = max(0, e.depth-1)
