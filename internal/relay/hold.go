@@ -51,8 +51,7 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := messages[0].id
-	q := r.inFlight[id]
+	q := r.inFlight[messages[0].id]
 	if q == nil || q.link != l || q.line == nil || r.closing {
 		return false
 	}
@@ -63,11 +62,11 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 		defer late.Stop()
 		select {
 		case <-l.gone:
-			if r.release(id, q) {
-				r.sendLine(ctx, q.line, []message{{id: id, method: q.method}})
+			if r.release(q) {
+				r.sendAgain(ctx, q)
 			}
 		case <-late.C:
-			if r.release(id, q) {
+			if r.release(q) {
 				r.pass(refusal)
 			}
 		case <-ctx.Done():
@@ -77,14 +76,14 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 }
 
 // release forgets a request that is held. It reports false if the client has cancelled it.
-func (r *Relay) release(id mcp.ID, q *request) bool {
+func (r *Relay) release(q *request) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := r.inFlight[id] == q
-	if held {
-		r.forgetLocked(id)
+	if r.inFlight[q.id] != q {
+		return false
 	}
-	return held
+	r.forgetLocked(q.id)
+	return true
 }
 
 // isShutdown reports whether an error says that the gateway shuts down, and that the
