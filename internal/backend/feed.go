@@ -149,7 +149,9 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 		if err := b.listen(ctx, g); !errors.Is(err, errNoListChanges) {
 			return err
 		}
-		b.publish(b.Offer().withoutNotices())
+		next := *b.Offer()
+		next.notified = 0 // its lists expire, and are fetched on demand
+		b.publish(&next)
 	}
 	if again, err := b.completeLists(ctx, g); again || err != nil {
 		return err
@@ -526,10 +528,7 @@ func (l *listListener) record(s, announced listSet) {
 	defer l.mu.Unlock()
 	l.dirty |= s
 	l.announced |= announced
-	select {
-	case l.wake <- struct{}{}:
-	default: // already woken
-	}
+	signal(l.wake)
 }
 
 // take returns and clears the sets. It is called before the fetch and not after it: a

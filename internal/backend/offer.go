@@ -122,14 +122,6 @@ func (o *Offer) freshFor() time.Duration {
 	return max(d, time.Second)
 }
 
-// withoutNotices returns the offer of a server that sends no notifications, whatever it
-// has announced: its lists expire, and are fetched on demand.
-func (o *Offer) withoutNotices() *Offer {
-	next := *o
-	next.notified = 0
-	return &next
-}
-
 // Lists are all lists of a server.
 type Lists [catalog.NumKinds]catalog.List
 
@@ -137,10 +129,19 @@ type Lists [catalog.NumKinds]catalog.List
 // client and, if it has one, in its session. A list that fails is that of the Offer,
 // which is not changed.
 func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
+	o, err := b.offerFor(ctx, c)
+	if err != nil {
+		return Lists{}, err
+	}
+	return o.Lists, nil
+}
+
+// offerFor returns what the server offers to a client, with the lists of ListsFor.
+func (b *Backend) offerFor(ctx context.Context, c Client) (*Offer, error) {
 	f := &fetcher{b: b, client: c}
 	o, err := f.discover(ctx)
 	if err != nil {
-		return Lists{}, err
+		return nil, err
 	}
 	for k := range catalog.NumKinds {
 		if !o.offered.has(k) {
@@ -150,18 +151,41 @@ func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
 			o.Lists[k] = b.Offer().Lists[k]
 		}
 	}
-	return o.Lists, nil
+	return o, nil
 }
 
 // ListsOf returns what the server offers to clients with these features, requested in a
 // temporary session. The Offer is not changed.
 func (b *Backend) ListsOf(ctx context.Context, p Features) (Lists, error) {
-	if b.cfg.Turn != nil {
-		defer b.cfg.Turn(ctx)()
-	}
-	c := b.clientOf(p)
-	defer c.Scope.End()
+	c, end := b.temporaryClient(ctx, p)
+	defer end()
 	return b.ListsFor(ctx, c)
+}
+
+// ToolsOf is ListsOf for the tools alone. If the list fails, that is the error.
+func (b *Backend) ToolsOf(ctx context.Context, p Features) (catalog.List, error) {
+	c, end := b.temporaryClient(ctx, p)
+	defer end()
+	f := &fetcher{b: b, client: c}
+	o, err := f.discover(ctx)
+	if err != nil || !o.offered.has(catalog.Tools) {
+		return catalog.List{}, err
+	}
+	return f.list(ctx, catalog.Tools)
+}
+
+// temporaryClient returns a client with these features, whose session lasts until end is
+// called, in the server's turn.
+func (b *Backend) temporaryClient(ctx context.Context, p Features) (c Client, end func()) {
+	done := func() {}
+	if b.cfg.Turn != nil {
+		done = b.cfg.Turn(ctx)
+	}
+	c = b.clientOf(p)
+	return c, func() {
+		c.Scope.End()
+		done()
+	}
 }
 
 // Equal reports whether both have the same items in the same order.
@@ -223,9 +247,6 @@ func FeaturesOf(capabilities []byte) Features {
 	return p
 }
 
-// Within reports whether q has every feature of p.
-func (p Features) Within(q Features) bool { return p&^q == 0 }
-
 // capabilities returns the capabilities of a client that has exactly these features.
 func (p Features) capabilities() []byte {
 	var members []string
@@ -248,15 +269,19 @@ func (p Features) capabilities() []byte {
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
+// PeerOf returns the gateway itself as a client with these features.
+func (b *Backend) PeerOf(p Features) *mcp.Peer {
+	return &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
+}
+
 // clientOf returns the gateway itself as a client with these features, with a scope of its
 // own.
 func (b *Backend) clientOf(p Features) Client {
-	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
-	return Client{Peer: peer, Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
+	return Client{Peer: b.PeerOf(p), Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
 
 // Has reports whether p has every feature of q.
-func (p Features) Has(q Features) bool { return q.Within(p) }
+func (p Features) Has(q Features) bool { return q&^p == 0 }
 
 // Lacks returns the names of the features of AllFeatures that p does not have.
 func (p Features) Lacks() []string {
