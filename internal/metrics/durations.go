@@ -17,11 +17,10 @@ import (
 
 // The names, labels and bounds are those of the semantic conventions for MCP of
 // OpenTelemetry (mcp.server.operation.duration and so on), with three bounds below their
-// first. The histograms of operations
-// are our own, and exported as constant ones: those of the libraries
-// cost a call 75 ns and 440 ns, which is too much twice for a budget of 500.
+// first. The histograms of operations are our own, and exported as constant ones: those of
+// the libraries cost a call 75 ns and 440 ns, which is too much twice for a budget of 500.
 
-// otherMethod is that label for all methods of extensions that the gateway does not know.
+// otherMethod is the label mcp_method_name of all methods that the gateway does not know.
 const otherMethod = "_OTHER"
 
 // The label error_type of operations, besides the codes of errors.
