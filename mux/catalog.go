@@ -4,6 +4,7 @@
 package mux
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -238,7 +239,7 @@ func page[T any](m *Mux, req *mcp.Request, member string, s *itemList[T]) (*mcp.
 	if err != nil {
 		return nil, err
 	}
-	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return int(e.number) - int(n) })
+	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return cmp.Compare(e.number, n) })
 	rest := s.entries[from:]
 	more := m.PageSize > 0 && len(rest) > m.PageSize
 	if more {

@@ -65,8 +65,7 @@ func (p Prompt) drop(c *catalog) {
 	}
 }
 
-func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) servePrompts(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.Method == "prompts/list" {
 		return page(m, req, "prompts", &c.prompts)
 	}

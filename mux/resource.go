@@ -126,8 +126,7 @@ func NotFound(uri string) error {
 	}
 }
 
-func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) serveResources(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "resources/list":
 		return page(m, req, "resources", &c.resources)

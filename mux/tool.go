@@ -89,8 +89,7 @@ func (t Tool) drop(c *catalog) {
 	}
 }
 
-func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) serveTools(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.Method == "tools/list" {
 		return page(m, req, "tools", &c.tools)
 	}
