@@ -6,6 +6,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -89,12 +90,8 @@ func (r *Relay) release(q *request) bool {
 // isShutdown reports whether an error says that the gateway shuts down, and that the
 // request was not sent. One of a backend names the backend.
 func isShutdown(line []byte) bool {
-	m, err := mcp.Parse(line, mcp.Limits{})
-	if err != nil {
-		return false
-	}
-	wire, err := m.WireError()
-	if err != nil || wire.Code != mcp.CodeShuttingDown {
+	wire, ok := errors.AsType[*mcp.Error](errorIn(line))
+	if !ok || wire.Code != mcp.CodeShuttingDown {
 		return false
 	}
 	notSent := false
