@@ -197,9 +197,9 @@ func New(cfg Config) *Backend {
 func (b *Backend) firstOffer(cfg *Config) *Offer {
 	switch last := cfg.Last; {
 	case cfg.Stopped:
-		return last.stopped()
+		return last.before(Idle, "")
 	case last != nil && last.Known():
-		return last.inherited(cfg.LastReason)
+		return last.before(Stale, cmp.Or(cfg.LastReason, "its configuration changed, and it has not been reached since"))
 	case cfg.Sole != nil:
 		return nil // the lists depend on the client
 	default:
@@ -346,20 +346,4 @@ func (b *Backend) publish(o *Offer) {
 		b.cfg.Changed()
 	}
 	b.keep(o) // last: it may take a moment
-}
-
-// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
-// now includes all changes that were counted.
-func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
-	select {
-	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
-		l.mark(allLists)
-	default:
-	}
-	dirty, announced = l.take()
-	if dirty.has(catalog.Resources) {
-		dirty |= 1 << catalog.Skills // their files are resources
-	}
-	// After the request was taken, because NoteChange counts before it requests.
-	return dirty, announced, b.changes.Load()
 }

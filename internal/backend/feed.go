@@ -338,6 +338,22 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 	return &next, nil
 }
 
+// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
+// now includes all changes that were counted.
+func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
+	select {
+	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
+		l.mark(allLists)
+	default:
+	}
+	dirty, announced = l.take()
+	if dirty.has(catalog.Resources) {
+		dirty |= 1 << catalog.Skills // their files are resources
+	}
+	// After the request was taken, because NoteChange counts before it requests.
+	return dirty, announced, b.changes.Load()
+}
+
 // markStale marks the offer after a failure: what was live is stale now, and what was
 // never reached, or is refused, is down.
 func (b *Backend) markStale(ctx context.Context, err error) {

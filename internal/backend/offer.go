@@ -5,7 +5,6 @@ package backend
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -87,22 +86,17 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale || o.S
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
 // AnsweredAny reports whether Answered is true for any list.
-func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != 1<<catalog.NumKinds-1 }
+func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != allLists }
 
 // AnsweredAs reports whether Answered is the same for each list of both offers.
 func (o *Offer) AnsweredAs(other *Offer) bool {
 	return (o.State == Starting) == (other.State == Starting) && (o.State == Starting || o.late == other.late)
 }
 
-// stopped returns the offer as that of a server that was ended.
-func (o *Offer) stopped() *Offer {
-	return &Offer{State: Idle, Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered}
-}
-
-// inherited returns the offer as that of a Backend that has not reached the server yet.
-func (o *Offer) inherited(reason string) *Offer {
+// before returns the offer as that of a Backend that has not reached the server yet.
+func (o *Offer) before(state State, reason string) *Offer {
 	return &Offer{
-		State: Stale, Reason: cmp.Or(reason, "its configuration changed, and it has not been reached since"),
+		State: state, Reason: reason,
 		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
 	}
 }
