@@ -524,6 +524,7 @@ func fill(v reflect.Value) {
 			at.SetFloat(7)
 		case reflect.Pointer:
 			fill(at.Elem())
+		default: // the time
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -685,8 +684,8 @@ func (a *asks) forget(l *link) []mcp.ID {
 		if open.link == l {
 			ids = append(ids, id)
 			a.stale[id] = struct{}{}
+			delete(a.open, id)
 		}
 	}
-	maps.DeleteFunc(a.open, func(_ mcp.ID, open ask) bool { return open.link == l })
 	return ids
 }
