@@ -99,7 +99,7 @@ type request struct {
 
 // New returns a Relay.
 func New(cfg Config) *Relay {
-	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: newAsks()}
+	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: asks{open: make(map[mcp.ID]ask), stale: make(map[mcp.ID]struct{})}}
 }
 
 // Run relays until the client closes in, until nothing can be written to out, or until ctx
@@ -639,8 +639,6 @@ type ask struct {
 	own  mcp.ID // the gateway's id
 	link *link
 }
-
-func newAsks() asks { return asks{make(map[mcp.ID]ask), make(map[mcp.ID]struct{}), 0} }
 
 // add records a request, and returns the id for the client.
 func (a *asks) add(id mcp.ID, l *link) mcp.ID {
