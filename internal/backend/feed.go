@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -454,6 +455,17 @@ func listSetOf(l listen.Lists) (s listSet) {
 }
 
 func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
+
+// kinds returns the kinds of the lists, in order.
+func (s listSet) kinds() iter.Seq[catalog.Kind] {
+	return func(yield func(catalog.Kind) bool) {
+		for k := range catalog.NumKinds {
+			if s.has(k) && !yield(k) {
+				return
+			}
+		}
+	}
+}
 
 // listListener is the Caller of the listen. It records which lists changed.
 // Notifications are a level, not a queue: many of them cause one fetch, and a fetch

@@ -108,9 +108,9 @@ const defaultTTL = time.Minute
 // freshFor returns the shortest time to live of the lists without notifications.
 func (o *Offer) freshFor() time.Duration {
 	d := defaultTTL
-	for k, l := range o.Lists {
-		if l.TTL > 0 && o.unannounced().has(catalog.Kind(k)) {
-			d = min(d, l.TTL)
+	for k := range o.unannounced().kinds() {
+		if ttl := o.Lists[k].TTL; ttl > 0 {
+			d = min(d, ttl)
 		}
 	}
 	return max(d, time.Second)
@@ -137,10 +137,7 @@ func (b *Backend) offerFor(ctx context.Context, c Client) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for k := range catalog.NumKinds {
-		if !o.offered.has(k) {
-			continue
-		}
+	for k := range o.offered.kinds() {
 		if o.Lists[k], err = f.list(ctx, k); err != nil {
 			o.Lists[k] = b.Offer().Lists[k]
 		}
