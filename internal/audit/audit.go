@@ -325,7 +325,7 @@ func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 			slog.Int("innerCalls", c.Inner), slog.String("innerOutcome", string(c.InnerOutcome)), slog.String("innerDelivery", c.InnerDelivery))
 	}
 	for _, r := range rare {
-		if text := r.Value.String(); text != "" && text != "0" {
+		if v := r.Value.Any(); v != "" && v != int64(0) {
 			attrs = append(attrs, r)
 		}
 	}

@@ -499,6 +499,7 @@ func TestAuditLogsEachMember(t *testing.T) {
 	if err != nil || json.Unmarshal(raw, &members) != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
+	full.Rule, members["rule"] = "0", "0" // a name like any other
 	a, log, _ := newAudit()
 	disk := sink{limited: true}
 	a.use(t.Context(), &disk)
