@@ -378,9 +378,12 @@ func TestLongInitializeIsRepeated(t *testing.T) {
 			w.wordy = true
 			w.kill()
 			w.send(call("1", "echo", `{"x":1}`))
-			got := w.next()
-			for strings.Contains(got, "list_changed") {
-				got = w.next()
+			got, changed := w.next(), ""
+			for ; strings.Contains(got, "list_changed"); got = w.next() {
+				changed += got
+			}
+			if !strings.Contains(changed, "tools/list_changed") || !strings.Contains(changed, "resources/list_changed") {
+				t.Errorf("long before: %v: notified of %q", before, changed)
 			}
 			if got != answer("1", `{"x":1}`) {
 				t.Errorf("long before: %v: got %.200s", before, got)

@@ -77,11 +77,12 @@ func (s *session) after(q *request, answer []byte) *session {
 }
 
 // newSession returns the session that an initialize has opened. An answer that was too
-// long to be kept counts as one that promises nothing.
+// long to be kept counts as one that promises to notify of everything.
 func newSession(params, answer []byte) *session {
 	s := &session{initialize: params, subscribed: make(map[string][]byte)}
 	m, err := mcp.Parse(answer, mcp.Limits{})
 	if err != nil {
+		s.changing = []string{"tools", "prompts", "resources"}
 		return s
 	}
 	s.version = versionIn(&m)
