@@ -567,6 +567,24 @@ func TestLongLineIsCutOff(t *testing.T) {
 	})
 }
 
+// A long request starts a gateway, wherever its method is in the line.
+func TestLongLineStartsAGateway(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		w.kill()
+		text := `{"x":"` + strings.Repeat("y", 600<<10) + `"}`
+		w.send(`{"jsonrpc":"2.0","id":1,"params":{"name":"echo","arguments":` + text + `},"method":"tools/call"}`)
+		got := w.next()
+		for strings.Contains(got, "list_changed") {
+			got = w.next()
+		}
+		if got != answer("1", text) {
+			t.Errorf("got %.200s", got)
+		}
+	})
+}
+
 // A gateway that ends before it has read a line has not run it: the line is sent to the
 // next one.
 func TestUnreadLineIsSentAgain(t *testing.T) {
