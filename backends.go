@@ -280,7 +280,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 		LoginPath:    g.opt.LoginPath,
 		ProcessLevel: g.opt.ProcessLevel,
 		Logger:       g.log,
-		SessionEnded: g.metrics.ClientSessions(srv.Name).Observe,
+		SessionEnded: g.metrics.ClientSessions(srv.Name),
 	}
 }
 

@@ -146,7 +146,7 @@ func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	defer all.mu.Unlock()
 	for q, other := range all.byFeatures {
 		q = v.featuresAt(b, q)
-		if other != l && q.Within(p) && q.Has(backend.RendersApps) == p.Has(backend.RendersApps) && other.isSame(b) {
+		if other != l && p.Has(q) && q.Has(backend.RendersApps) == p.Has(backend.RendersApps) && other.isSame(b) {
 			return false
 		}
 	}

@@ -148,7 +148,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		Remembers:    true, // see seenLists
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
-		SessionEnded: func(d time.Duration) { g.metrics.ServerSessions().Observe(d) },
+		SessionEnded: func(d time.Duration) { g.metrics.ServerSession(d) },
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
 	// Without tokens and issuers every client is the one anonymous principal. The configuration is

@@ -4,6 +4,7 @@
 package mux
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -208,18 +209,18 @@ func (s *itemList[T]) put(kind, key string, item T) error {
 	return nil
 }
 
-// drop removes an item and reports whether it existed.
-func (s *itemList[T]) drop(key string) bool {
+// drop removes an item. It returns the list that it was in, or none if it did not exist.
+func (s *itemList[T]) drop(key string, list listen.Lists) (changed listen.Lists) {
 	i, ok := s.index[key]
 	if !ok {
-		return false
+		return 0
 	}
 	s.entries = slices.Delete(s.entries, i, i+1)
 	clear(s.index)
 	for i, e := range s.entries {
 		s.index[e.key] = i
 	}
-	return true
+	return list
 }
 
 func (s *itemList[T]) get(key string) (*T, bool) {
@@ -238,7 +239,7 @@ func page[T any](m *Mux, req *mcp.Request, member string, s *itemList[T]) (*mcp.
 	if err != nil {
 		return nil, err
 	}
-	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return int(e.number) - int(n) })
+	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return cmp.Compare(e.number, n) })
 	rest := s.entries[from:]
 	more := m.PageSize > 0 && len(rest) > m.PageSize
 	if more {

@@ -30,8 +30,8 @@ type completion struct {
 // complete serves completion/complete. An argument without a Completer gets an empty
 // list; a reference to an unknown item is an error (2026-07-28,
 // server/utilities/completion, "Error Handling").
-func (m *Mux) complete(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-	of, ok := m.completers(req)
+func (c *catalog) complete(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	of, ok := c.completers(req)
 	if !ok {
 		return nil, invalid("unknown reference: nothing to complete")
 	}
@@ -42,22 +42,21 @@ func (m *Mux) complete(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mc
 	if err := decode(req.Params.Raw(mcp.FieldArgument), &arg); err != nil {
 		return nil, invalid("the argument is invalid: %v", err)
 	}
-	c := completion{Values: []string{}} // the list is required, even if empty
+	out := completion{Values: []string{}} // the list is required, even if empty
 	if f := of(arg.Name); f != nil {
 		values, err := f(ctx, arg.Value, filledIn(req))
 		if err != nil {
 			return nil, err
 		}
-		c.Total, c.HasMore = len(values), len(values) > maxValues
-		c.Values = append(c.Values, values[:min(len(values), maxValues)]...)
+		out.Total, out.HasMore = len(values), len(values) > maxValues
+		out.Values = append(out.Values, values[:min(len(values), maxValues)]...)
 	}
-	return result(map[string]completion{"completion": c})
+	return result(map[string]completion{"completion": out})
 }
 
 // completers returns a lookup of the Completers for the arguments of the item that the
 // request refers to.
-func (m *Mux) completers(req *mcp.Request) (func(argument string) Completer, bool) {
-	c := m.current()
+func (c *catalog) completers(req *mcp.Request) (func(argument string) Completer, bool) {
 	kind, _ := req.Params.Text(mcp.FieldRefType)
 	// By kind first: a prompt and a template may have the same name.
 	switch kind {

@@ -311,12 +311,15 @@ func (c *Call) checkDeclared(q Question) error {
 	if err != nil {
 		return err
 	}
-	missing, known := question.Missing(c.Request.Client.Capabilities, req)
-	switch {
+	return checkDeclared(c.Request.Client, req)
+}
+
+func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
+	switch missing, known := question.Missing(client.Capabilities, req); {
 	case !known:
-		return mcp.Errorf(mcp.CodeInternalError, "a client cannot be asked for %s", q.Method)
+		return mcp.Errorf(mcp.CodeInternalError, "a client cannot be asked for %s", req.Method)
 	case missing != "":
-		return question.Undeclared(q.Method, missing)
+		return question.Undeclared(req.Method, missing)
 	default:
 		return nil
 	}
@@ -339,11 +342,10 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 	var waits []func() (*mcp.Result, error)
 	for _, q := range questions {
 		req, err := q.request()
-		if err != nil {
-			failed = err
-			break
+		var wait func() (*mcp.Result, error)
+		if err == nil {
+			wait, err = c.Caller.Start(ctx, req)
 		}
-		wait, err := c.Caller.Start(ctx, req)
 		if err != nil {
 			failed = err
 			break

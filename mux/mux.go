@@ -97,19 +97,19 @@ func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*
 		return m.listen(ctx, req, caller)
 	case "tools/list", "tools/call":
 		if has&listen.Tools != 0 {
-			return m.serveTools(ctx, req, caller)
+			return m.serveTools(ctx, c, req, caller)
 		}
 	case "resources/list", "resources/templates/list", "resources/read":
 		if has&listen.Resources != 0 {
-			return m.serveResources(ctx, req, caller)
+			return m.serveResources(ctx, c, req, caller)
 		}
 	case "prompts/list", "prompts/get":
 		if has&listen.Prompts != 0 {
-			return m.servePrompts(ctx, req, caller)
+			return m.servePrompts(ctx, c, req, caller)
 		}
 	case "completion/complete":
 		if c.completes {
-			return m.complete(ctx, req, caller)
+			return c.complete(ctx, req)
 		}
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		if c.runsTasks {
@@ -148,20 +148,16 @@ type implementation struct {
 // discoverResult is the result of server/discover, from which the legacy edge makes the
 // result of initialize.
 type discoverResult struct {
-	Versions     []mcp.Version  `json:"supportedVersions"`
-	Capabilities jsontext.Value `json:"capabilities"`
-	Instructions string         `json:"instructions,omitempty"`
-	Meta         *discoverMeta  `json:"_meta,omitempty"`
-}
-
-type discoverMeta struct {
-	Server implementation `json:"io.modelcontextprotocol/serverInfo"`
+	Versions     []mcp.Version             `json:"supportedVersions"`
+	Capabilities jsontext.Value            `json:"capabilities"`
+	Instructions string                    `json:"instructions,omitempty"`
+	Meta         map[string]implementation `json:"_meta,omitempty"`
 }
 
 func (m *Mux) discover(c *catalog) (*mcp.Result, error) {
 	d := discoverResult{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
 	if m.Name != "" {
-		d.Meta = &discoverMeta{implementation{m.Name, m.Title, m.Version}}
+		d.Meta = map[string]implementation{"io.modelcontextprotocol/serverInfo": {m.Name, m.Title, m.Version}}
 	}
 	return result(d)
 }

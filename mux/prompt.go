@@ -59,14 +59,9 @@ func (p Prompt) put(c *catalog) error {
 	return c.prompts.put("prompt", p.Name, p)
 }
 
-func (p Prompt) drop(c *catalog) {
-	if c.prompts.drop(p.Name) {
-		c.changed |= listen.Prompts
-	}
-}
+func (p Prompt) drop(c *catalog) { c.changed |= c.prompts.drop(p.Name, listen.Prompts) }
 
-func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) servePrompts(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.Method == "prompts/list" {
 		return page(m, req, "prompts", &c.prompts)
 	}

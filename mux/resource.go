@@ -75,11 +75,7 @@ func (r Resource) put(c *catalog) error {
 	return c.resources.put("resource", r.URI, r)
 }
 
-func (r Resource) drop(c *catalog) {
-	if c.resources.drop(r.URI) {
-		c.changed |= listen.Resources
-	}
-}
+func (r Resource) drop(c *catalog) { c.changed |= c.resources.drop(r.URI, listen.Resources) }
 
 func (t Template) put(c *catalog) error {
 	if t.Read == nil {
@@ -100,11 +96,7 @@ func checkShown(annotations, icons, meta JSON) error {
 	return check(jsonField{"annotations", annotations, anObject}, jsonField{"icons", icons, anArray}, jsonField{"_meta", meta, anObject})
 }
 
-func (t Template) drop(c *catalog) {
-	if c.templates.drop(t.URI) {
-		c.changed |= listen.Resources
-	}
-}
+func (t Template) drop(c *catalog) { c.changed |= c.templates.drop(t.URI, listen.Resources) }
 
 // Updated notifies clients that are subscribed to the resource, or to one that contains it
 // by the path of its URI, that its contents have changed.
@@ -126,8 +118,7 @@ func NotFound(uri string) error {
 	}
 }
 
-func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) serveResources(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "resources/list":
 		return page(m, req, "resources", &c.resources)

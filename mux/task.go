@@ -89,11 +89,8 @@ func (t *backgroundCall) Extension() mcp.CallerExtension { return mcp.NoExtensio
 
 // Start adds a question to the task's input requests.
 func (t *backgroundCall) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	switch missing, known := question.Missing(t.client.Capabilities, req); {
-	case !known:
-		return nil, mcp.Errorf(mcp.CodeInternalError, "a client cannot be asked for %s", req.Method)
-	case missing != "":
-		return nil, question.Undeclared(req.Method, missing)
+	if err := checkDeclared(t.client, req); err != nil {
+		return nil, err
 	}
 	p, err := t.addQuestion(req)
 	if err != nil {
@@ -140,14 +137,14 @@ func (t *backgroundCall) withdraw(p *pending) bool {
 
 // closeLocked removes the question with the key, and returns it, or nil.
 func (t *backgroundCall) closeLocked(key string) *pending {
-	for i, p := range t.open {
-		if p.key == key {
-			t.open = append(t.open[:i:i], t.open[i+1:]...)
-			t.updateStatusLocked()
-			return p
-		}
+	i := slices.IndexFunc(t.open, func(p *pending) bool { return p.key == key })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	p := t.open[i]
+	t.open = slices.Delete(t.open, i, i+1)
+	t.updateStatusLocked()
+	return p
 }
 
 // updateStatusLocked updates the status: input required or working.

@@ -83,14 +83,9 @@ func (t Tool) put(c *catalog) error {
 	return c.tools.put("tool", t.Name, t)
 }
 
-func (t Tool) drop(c *catalog) {
-	if c.tools.drop(t.Name) {
-		c.changed |= listen.Tools
-	}
-}
+func (t Tool) drop(c *catalog) { c.changed |= c.tools.drop(t.Name, listen.Tools) }
 
-func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	c := m.current()
+func (m *Mux) serveTools(ctx context.Context, c *catalog, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.Method == "tools/list" {
 		return page(m, req, "tools", &c.tools)
 	}

@@ -32,7 +32,7 @@ func (w *timedWriter) SetWriteDeadline(t time.Time) error {
 // A small terminal message is written to the buffer of its own exchange; a large one is
 // not copied.
 func TestResultMessage(t *testing.T) {
-	x, y := session.NewStateless(jsonrpc.NumberID(1), nil, nil), session.NewStateless(jsonrpc.NumberID(2), nil, nil)
+	x, y := new(session.Stateless).Begin(jsonrpc.NumberID(1), nil, nil), new(session.Stateless).Begin(jsonrpc.NumberID(2), nil, nil)
 	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
 	var e mcp.Edit
 	e.SetText(mcp.FieldResultType, mcp.ResultComplete)

@@ -230,7 +230,7 @@ func (c *lineConn) finish(ctx context.Context) {
 		c.writer.dropRequests(time.Now()) // the client does not get the errors that end the rest
 	}
 	c.connSession.End(errSessionEnded())
-	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
+	c.server.cancelParked(c.server.parked.Drop(func(o session.Owner) bool { return o.Place == c.id }), errPipeClosed) // no client can retry on the pipe
 	if c.legacy != nil {
 		if c.gone {
 			c.legacy.Scope.Abandon()

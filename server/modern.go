@@ -81,7 +81,7 @@ func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Me
 // quota already.
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
 	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
-		x := session.NewStateless(m.ID, &s.rules, ir.stop)
+		x := new(session.Stateless).Begin(m.ID, &s.rules, ir.stop)
 		x.ChargeTo(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
 		return x, nil
 	})

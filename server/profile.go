@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -90,5 +91,5 @@ func (s *Server) EndProfile(name string) {
 			entry.tearDown(removed)
 		}
 	}
-	s.cancelParked(s.parked.DropProfile(name), removed)
+	s.cancelParked(s.parked.Drop(func(o session.Owner) bool { return o.Profile == name }), removed)
 }

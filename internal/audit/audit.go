@@ -305,23 +305,29 @@ func (a *Recorder) append(line []byte) error {
 	return err
 }
 
+// logEntry logs an entry with the members that it has in a file, but for the time.
 func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 	attrs := []slog.Attr{
 		slog.String("event", e.Event), slog.String("principal", e.Principal), slog.String("remote", e.Remote),
 		slog.String("session", e.Session), slog.String("detail", e.Detail),
 	}
-	for _, more := range []slog.Attr{
-		slog.String("via", e.Via), slog.String("decision", e.Decision), slog.String("rule", e.Rule), slog.String("as", e.As),
-	} {
-		if more.Value.String() != "" {
-			attrs = append(attrs, more)
-		}
+	rare := []slog.Attr{
+		slog.String("via", e.Via), slog.String("decision", e.Decision), slog.String("rule", e.Rule),
+		slog.String("answer", e.Answer), slog.String("as", e.As),
 	}
 	if c := e.Call; c != nil {
 		attrs = append(attrs,
 			slog.String("call", c.ID), slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
 			slog.String("backend", c.Backend), slog.String("outcome", string(c.Outcome)), slog.Int64("code", c.Code),
 			slog.String("delivery", c.Delivery), slog.Float64("durationMs", c.Millis), slog.String("trace", c.Trace))
+		rare = append(rare,
+			slog.String("parent", c.Parent), slog.String("named", c.Named), slog.String("passed", c.Passed), slog.String("said", c.Said),
+			slog.Int("innerCalls", c.Inner), slog.String("innerOutcome", string(c.InnerOutcome)), slog.String("innerDelivery", c.InnerDelivery))
+	}
+	for _, r := range rare {
+		if v := r.Value.Any(); v != "" && v != int64(0) {
+			attrs = append(attrs, r)
+		}
 	}
 	a.log.LogAttrs(ctx, slog.LevelWarn, "audit", attrs...)
 }

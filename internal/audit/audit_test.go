@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -487,6 +488,46 @@ func aCall() Entry {
 		ID: "7k3m9-q2xfa", Client: "inspector 1", Method: "tools/call", Name: "a__now", Backend: "a", Outcome: Failed, Code: 1002, Delivery: "unknown",
 		Millis: 1.5, Trace: "0af7651916cd43dd8448eb211c80319c",
 	}}
+}
+
+// An entry that cannot be written is logged with each member that it would have in the file.
+func TestAuditLogsEachMember(t *testing.T) {
+	full := Entry{Call: new(Call)}
+	fill(reflect.ValueOf(&full).Elem())
+	members := map[string]any{}
+	raw, err := json.Marshal(full)
+	if err != nil || json.Unmarshal(raw, &members) != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	full.Rule, members["rule"] = "0", "0" // a name like any other
+	a, log, _ := newAudit()
+	disk := sink{limited: true}
+	a.use(t.Context(), &disk)
+	a.Record(t.Context(), full)
+	a.Close(t.Context())
+	delete(members, "time") // the log has its own
+	for name, value := range members {
+		if log.Count(fmt.Sprintf(" %s=%v", name, value)) != 1 {
+			t.Errorf("%s is not in the log: %q", name, log.Lines())
+		}
+	}
+}
+
+// fill sets each text to the name of its field, and each number to 7.
+func fill(v reflect.Value) {
+	for field, at := range v.Fields() {
+		switch at.Kind() {
+		case reflect.String:
+			at.SetString(field.Name)
+		case reflect.Int, reflect.Int64:
+			at.SetInt(7)
+		case reflect.Float64:
+			at.SetFloat(7)
+		case reflect.Pointer:
+			fill(at.Elem())
+		default: // the time
+		}
+	}
 }
 
 // A call is a line with additional members, and is recorded in a file only. Rare members are

@@ -150,7 +150,6 @@ type Backend struct {
 	offer   atomic.Pointer[Offer]
 	refresh chan struct{} // capacity 1; requests a fetch of the lists
 	retry   chan struct{} // capacity 1; ends the wait after a failure
-	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
 	awaits  atomic.Pointer[await]
 	renewed atomic.Bool   // offer is not that of New any more
@@ -180,7 +179,6 @@ func New(cfg Config) *Backend {
 		limits:  newLimits(&cfg),
 		refresh: make(chan struct{}, 1),
 		retry:   make(chan struct{}, 1),
-		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	b.features = AllFeatures&^cfg.Lacking | cfg.Beyond
@@ -190,7 +188,6 @@ func New(cfg Config) *Backend {
 	b.offer.Store(&Offer{State: Starting})
 	if first := b.firstOffer(&cfg); first != nil {
 		b.offer.Store(first)
-		close(b.settled)
 	}
 	b.cfg.Last = nil // not retained
 	return b
@@ -200,9 +197,9 @@ func New(cfg Config) *Backend {
 func (b *Backend) firstOffer(cfg *Config) *Offer {
 	switch last := cfg.Last; {
 	case cfg.Stopped:
-		return last.stopped()
+		return last.before(Idle, "")
 	case last != nil && last.Known():
-		return last.inherited(cfg.LastReason)
+		return last.before(Stale, cmp.Or(cfg.LastReason, "its configuration changed, and it has not been reached since"))
 	case cfg.Sole != nil:
 		return nil // the lists depend on the client
 	default:
@@ -220,10 +217,6 @@ func (b *Backend) Offer() *Offer { return b.offer.Load() }
 // Renewed reports whether Offer is another one than that of New.
 func (b *Backend) Renewed() bool { return b.renewed.Load() }
 
-// Settled returns a channel that is closed once the lists are known for the first time,
-// or have failed.
-func (b *Backend) Settled() <-chan struct{} { return b.settled }
-
 // Began returns when the first attempt to fetch the lists began. It reports false while
 // that waits for its turn.
 func (b *Backend) Began() (at time.Time, ok bool) {
@@ -237,20 +230,13 @@ func (b *Backend) Began() (at time.Time, ok bool) {
 // one.
 func (b *Backend) Refresh() {
 	b.use.noteChange()
-	select {
-	case b.refresh <- struct{}{}:
-	default: // already requested
-	}
+	signal(b.refresh)
 }
 
 // Retry ends the wait after a failure to reach the server. It does not block.
 func (b *Backend) Retry() {
-	if s := b.Offer().State; s == Live || s.IsResting() {
-		return
-	}
-	select {
-	case b.retry <- struct{}{}:
-	default: // already requested
+	if s := b.Offer().State; s != Live && !s.IsResting() {
+		signal(b.retry)
 	}
 }
 
@@ -356,38 +342,8 @@ func outcome(err error) mcp.Outcome {
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
 	b.renewed.Store(true)
-	select {
-	case <-b.settled:
-	default:
-		close(b.settled) // Run is the only writer
-	}
 	if b.cfg.Changed != nil {
 		b.cfg.Changed()
 	}
 	b.keep(o) // last: it may take a moment
-}
-
-// orDefault replaces zero by the default. A negative value means no limit; its users
-// check for that.
-func orDefault[T ~int | ~int64](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
-}
-
-// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
-// now includes all changes that were counted.
-func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
-	select {
-	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
-		l.mark(allLists)
-	default:
-	}
-	dirty, announced = l.take()
-	if dirty.has(catalog.Resources) {
-		dirty |= 1 << catalog.Skills // their files are resources
-	}
-	// After the request was taken, because NoteChange counts before it requests.
-	return dirty, announced, b.changes.Load()
 }

@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ type limits struct {
 }
 
 func newLimits(cfg *Config) *limits {
-	return &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax), lag: lagProbe{report: cfg.Late}}
+	return &limits{idle: cmp.Or(cfg.Idle, DefaultIdle), max: cmp.Or(cfg.Max, DefaultMax), lag: lagProbe{report: cfg.Late}}
 }
 
 var (

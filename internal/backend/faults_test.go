@@ -235,7 +235,13 @@ func TestFaultsInStatus(t *testing.T) {
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := backend.New(backend.Config{Name: "notes", Handler: tt.server.dial(t, client.Config{})})
+				changed := make(chan struct{}, 1)
+				b := backend.New(backend.Config{Name: "notes", Handler: tt.server.dial(t, client.Config{}), Changed: func() {
+					select {
+					case changed <- struct{}{}:
+					default:
+					}
+				}})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { // ends with ctx; waited for below
@@ -243,7 +249,7 @@ func TestFaultsInStatus(t *testing.T) {
 					b.Run(ctx)
 				}()
 				began := time.Now()
-				<-b.Settled()
+				<-changed
 				if took := time.Since(began); took > 31*time.Second {
 					t.Errorf("the first word came after %v", took)
 				}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -149,7 +150,9 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 		if err := b.listen(ctx, g); !errors.Is(err, errNoListChanges) {
 			return err
 		}
-		b.publish(b.Offer().withoutNotices())
+		next := *b.Offer()
+		next.notified = 0 // its lists expire, and are fetched on demand
+		b.publish(&next)
 	}
 	if again, err := b.completeLists(ctx, g); again || err != nil {
 		return err
@@ -336,6 +339,22 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 	return &next, nil
 }
 
+// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
+// now includes all changes that were counted.
+func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
+	select {
+	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
+		l.mark(allLists)
+	default:
+	}
+	dirty, announced = l.take()
+	if dirty.has(catalog.Resources) {
+		dirty |= 1 << catalog.Skills // their files are resources
+	}
+	// After the request was taken, because NoteChange counts before it requests.
+	return dirty, announced, b.changes.Load()
+}
+
 // markStale marks the offer after a failure: what was live is stale now, and what was
 // never reached, or is refused, is down.
 func (b *Backend) markStale(ctx context.Context, err error) {
@@ -437,6 +456,17 @@ func listSetOf(l listen.Lists) (s listSet) {
 
 func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
+// kinds returns the kinds of the lists, in order.
+func (s listSet) kinds() iter.Seq[catalog.Kind] {
+	return func(yield func(catalog.Kind) bool) {
+		for k := range catalog.NumKinds {
+			if s.has(k) && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
 // listListener is the Caller of the listen. It records which lists changed.
 // Notifications are a level, not a queue: many of them cause one fetch, and a fetch
 // always follows the last.
@@ -526,10 +556,7 @@ func (l *listListener) record(s, announced listSet) {
 	defer l.mu.Unlock()
 	l.dirty |= s
 	l.announced |= announced
-	select {
-	case l.wake <- struct{}{}:
-	default: // already woken
-	}
+	signal(l.wake)
 }
 
 // take returns and clears the sets. It is called before the fetch and not after it: a

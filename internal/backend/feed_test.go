@@ -66,7 +66,6 @@ func TestEveryPageIsFetched(t *testing.T) {
 		b, _ := follow(t, s, Config{})
 		wantTools(t, b, "a", "b", "c", "d", "e")
 		wantState(t, b, Live)
-		<-b.Settled()
 	})
 }
 
@@ -279,7 +278,6 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 		if got := b.Offer().Reason; !strings.Contains(got, "connection refused") {
 			t.Errorf("reason: got %q, want what happened", got)
 		}
-		<-b.Settled()
 		if changes.Load() == 0 {
 			t.Error("Changed was not called")
 		}

@@ -101,7 +101,7 @@ func sentFor(times *mcp.Timeline) time.Duration {
 // discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	// It may be the first request, for which the server starts.
-	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.b.cfg.Handshake, DefaultIdle)})
+	limits := newLimits(&Config{Idle: -1, Max: cmp.Or(f.b.cfg.Handshake, DefaultIdle)})
 	res, err := f.serve(ctx, limits, "limits.handshake", "server/discover", nil)
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func boundOrMax(v, def int) int {
 	if v < 0 {
 		return math.MaxInt32
 	}
-	return orDefault(v, def)
+	return cmp.Or(v, def)
 }
 
 // appendPage appends one page. The list is as private as its most private page, and its

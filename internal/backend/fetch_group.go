@@ -63,13 +63,11 @@ func (g *fetchGroup) fillOffer(o *Offer) {
 	o.late = g.busy &^ g.f.b.answered
 	counted := g.announced &^ g.busy &^ g.failed()
 	g.announced &^= counted
-	for k := range catalog.NumKinds {
-		if g.offered.has(k) {
-			o.Lists[k], o.shared[k] = g.lists[k], g.shared[k]
-		}
-		if counted.has(k) {
-			o.Notices[k]++
-		}
+	for k := range g.offered.kinds() {
+		o.Lists[k], o.shared[k] = g.lists[k], g.shared[k]
+	}
+	for k := range counted.kinds() {
+		o.Notices[k]++
 	}
 	o.At = time.Now()
 }
@@ -83,9 +81,9 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 	// notifications.
 	g.announced |= announced & g.offered
 	var begun, together listSet
-	for k := range catalog.NumKinds {
+	for k := range (wanted & g.offered).kinds() {
 		switch {
-		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.f.b.failures[k].due):
+		case !announced.has(k) && time.Now().Before(g.f.b.failures[k].due):
 			continue
 		case g.busy.has(k):
 			g.refetch |= 1 << k
@@ -105,9 +103,8 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 
 // unsent reports whether a request for one of the lists could not be sent.
 func (g *fetchGroup) unsent(of listSet) bool {
-	for k, err := range g.errs {
-		f, ok := errors.AsType[*mcp.Fault](err)
-		if of.has(catalog.Kind(k)) && ok && f.Outcome == mcp.NotDispatched {
+	for k := range of.kinds() {
+		if f, ok := errors.AsType[*mcp.Fault](g.errs[k]); ok && f.Outcome == mcp.NotDispatched {
 			return true
 		}
 	}
@@ -141,9 +138,9 @@ func (g *fetchGroup) await(ctx context.Context, of listSet) {
 }
 
 func (g *fetchGroup) markLate(of listSet) {
-	for k := range catalog.NumKinds {
+	for k := range of.kinds() {
 		// The reason of a previous failure is more useful.
-		if l := &g.lists[k]; of.has(k) && !l.Failed {
+		if l := &g.lists[k]; !l.Failed {
 			l.Failed = true
 			l.Problem = fmt.Sprintf("%s: no response for %v, still waiting", k.Method(), listTimeout)
 		}
@@ -213,8 +210,8 @@ func retryDelay(n int, err error) time.Duration {
 // failed returns the lists that failed and are not being fetched.
 func (g *fetchGroup) failed() listSet {
 	var failed listSet
-	for k := range catalog.NumKinds {
-		if (g.offered &^ g.busy).has(k) && g.lists[k].Failed {
+	for k := range (g.offered &^ g.busy).kinds() {
+		if g.lists[k].Failed {
 			failed |= 1 << k
 		}
 	}
@@ -241,8 +238,8 @@ func (g *fetchGroup) err() error {
 // retry returns a channel that receives when a failed list is due, or nil.
 func (g *fetchGroup) retry() <-chan time.Time {
 	var next time.Time
-	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
-		if t := g.f.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+	for k := range g.failed().kinds() {
+		if t := g.f.b.failures[k].due; next.IsZero() || t.Before(next) {
 			next = t
 		}
 	}

@@ -170,8 +170,7 @@ func (l *Lists) sum() []byte {
 	for k := range l {
 		_ = binary.Write(h, binary.BigEndian, uint64(len(l[k].Items))) // a hash returns no error
 		for _, item := range l[k].Items {
-			_ = binary.Write(h, binary.BigEndian, uint64(len(item)))
-			h.Write(item)
+			writeBytes(h, item)
 		}
 	}
 	return h.Sum(nil)

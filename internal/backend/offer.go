@@ -5,7 +5,6 @@ package backend
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -87,22 +86,17 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale || o.S
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
 // AnsweredAny reports whether Answered is true for any list.
-func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != 1<<catalog.NumKinds-1 }
+func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != allLists }
 
 // AnsweredAs reports whether Answered is the same for each list of both offers.
 func (o *Offer) AnsweredAs(other *Offer) bool {
 	return (o.State == Starting) == (other.State == Starting) && (o.State == Starting || o.late == other.late)
 }
 
-// stopped returns the offer as that of a server that was ended.
-func (o *Offer) stopped() *Offer {
-	return &Offer{State: Idle, Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered}
-}
-
-// inherited returns the offer as that of a Backend that has not reached the server yet.
-func (o *Offer) inherited(reason string) *Offer {
+// before returns the offer as that of a Backend that has not reached the server yet.
+func (o *Offer) before(state State, reason string) *Offer {
 	return &Offer{
-		State: Stale, Reason: cmp.Or(reason, "its configuration changed, and it has not been reached since"),
+		State: state, Reason: reason,
 		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
 	}
 }
@@ -114,20 +108,12 @@ const defaultTTL = time.Minute
 // freshFor returns the shortest time to live of the lists without notifications.
 func (o *Offer) freshFor() time.Duration {
 	d := defaultTTL
-	for k, l := range o.Lists {
-		if l.TTL > 0 && o.unannounced().has(catalog.Kind(k)) {
-			d = min(d, l.TTL)
+	for k := range o.unannounced().kinds() {
+		if ttl := o.Lists[k].TTL; ttl > 0 {
+			d = min(d, ttl)
 		}
 	}
 	return max(d, time.Second)
-}
-
-// withoutNotices returns the offer of a server that sends no notifications, whatever it
-// has announced: its lists expire, and are fetched on demand.
-func (o *Offer) withoutNotices() *Offer {
-	next := *o
-	next.notified = 0
-	return &next
 }
 
 // Lists are all lists of a server.
@@ -137,31 +123,60 @@ type Lists [catalog.NumKinds]catalog.List
 // client and, if it has one, in its session. A list that fails is that of the Offer,
 // which is not changed.
 func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
-	f := &fetcher{b: b, client: c}
-	o, err := f.discover(ctx)
+	o, err := b.offerFor(ctx, c)
 	if err != nil {
 		return Lists{}, err
 	}
-	for k := range catalog.NumKinds {
-		if !o.offered.has(k) {
-			continue
-		}
+	return o.Lists, nil
+}
+
+// offerFor returns what the server offers to a client, with the lists of ListsFor.
+func (b *Backend) offerFor(ctx context.Context, c Client) (*Offer, error) {
+	f := &fetcher{b: b, client: c}
+	o, err := f.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for k := range o.offered.kinds() {
 		if o.Lists[k], err = f.list(ctx, k); err != nil {
 			o.Lists[k] = b.Offer().Lists[k]
 		}
 	}
-	return o.Lists, nil
+	return o, nil
 }
 
 // ListsOf returns what the server offers to clients with these features, requested in a
 // temporary session. The Offer is not changed.
 func (b *Backend) ListsOf(ctx context.Context, p Features) (Lists, error) {
-	if b.cfg.Turn != nil {
-		defer b.cfg.Turn(ctx)()
-	}
-	c := b.clientOf(p)
-	defer c.Scope.End()
+	c, end := b.temporaryClient(ctx, p)
+	defer end()
 	return b.ListsFor(ctx, c)
+}
+
+// ToolsOf is ListsOf for the tools alone. If the list fails, that is the error.
+func (b *Backend) ToolsOf(ctx context.Context, p Features) (catalog.List, error) {
+	c, end := b.temporaryClient(ctx, p)
+	defer end()
+	f := &fetcher{b: b, client: c}
+	o, err := f.discover(ctx)
+	if err != nil || !o.offered.has(catalog.Tools) {
+		return catalog.List{}, err
+	}
+	return f.list(ctx, catalog.Tools)
+}
+
+// temporaryClient returns a client with these features, whose session lasts until end is
+// called, in the server's turn.
+func (b *Backend) temporaryClient(ctx context.Context, p Features) (c Client, end func()) {
+	done := func() {}
+	if b.cfg.Turn != nil {
+		done = b.cfg.Turn(ctx)
+	}
+	c = b.clientOf(p)
+	return c, func() {
+		c.Scope.End()
+		done()
+	}
 }
 
 // Equal reports whether both have the same items in the same order.
@@ -223,9 +238,6 @@ func FeaturesOf(capabilities []byte) Features {
 	return p
 }
 
-// Within reports whether q has every feature of p.
-func (p Features) Within(q Features) bool { return p&^q == 0 }
-
 // capabilities returns the capabilities of a client that has exactly these features.
 func (p Features) capabilities() []byte {
 	var members []string
@@ -248,15 +260,19 @@ func (p Features) capabilities() []byte {
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
+// PeerOf returns the gateway itself as a client with these features.
+func (b *Backend) PeerOf(p Features) *mcp.Peer {
+	return &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
+}
+
 // clientOf returns the gateway itself as a client with these features, with a scope of its
 // own.
 func (b *Backend) clientOf(p Features) Client {
-	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
-	return Client{Peer: peer, Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
+	return Client{Peer: b.PeerOf(p), Principal: b.cfg.Principal, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
 
 // Has reports whether p has every feature of q.
-func (p Features) Has(q Features) bool { return q.Within(p) }
+func (p Features) Has(q Features) bool { return q&^p == 0 }
 
 // Lacks returns the names of the features of AllFeatures that p does not have.
 func (p Features) Lacks() []string {

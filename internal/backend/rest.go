@@ -296,13 +296,11 @@ func (b *Backend) confirmLists(ctx context.Context, c Client) bool {
 			return false
 		}
 	}
-	f := &fetcher{b: b, client: c}
-	now, err := f.discover(ctx)
+	now, err := b.offerFor(ctx, c)
 	if err != nil || !now.isSameServer(o) {
 		return false
 	}
-	lists, err := b.ListsFor(ctx, c)
-	if shown := b.use.Shown(c.Peer); err != nil || !lists.Equal(&shown) || !b.Offer().State.IsResting() {
+	if shown := b.use.Shown(c.Peer); !now.Lists.Equal(&shown) || !b.Offer().State.IsResting() {
 		return false
 	}
 	next := *o

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"hash"
 	"maps"
 	"sync"
@@ -59,18 +60,6 @@ func (s *Snapshots) share(l catalog.List) (catalog.List, *snapshot) {
 	return l, made
 }
 
-// Len returns the number of different lists that are in memory.
-func (s *Snapshots) Len() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.known {
-		if p.Value() != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // digestOf identifies the items of a list, in their order.
 func digestOf(items []json.RawMessage) digest {
 	h := sha256.New()
@@ -100,11 +89,7 @@ func (o *Offer) Content() Content {
 	h.Write([]byte{byte(o.offered), byte(o.notified), byte(o.late)})
 	for k := range o.Lists {
 		l := &o.Lists[k]
-		var rest [8]byte
-		binary.BigEndian.PutUint64(rest[:], uint64(l.TTL)) //nolint:gosec,nolintlint // it is not negative
-		h.Write(rest[:])
-		h.Write([]byte{flag(l.Public), flag(l.Failed)})
-		writeBytes(h, []byte(l.Problem))
+		_, _ = fmt.Fprintf(h, "%d %t %t %q", l.TTL, l.Public, l.Failed, l.Problem) // a hash returns no error
 		if s := o.shared[k]; s != nil {
 			h.Write(s.digest[:])
 			continue
@@ -113,11 +98,4 @@ func (o *Offer) Content() Content {
 		h.Write(sum[:])
 	}
 	return Content(h.Sum(nil))
-}
-
-func flag(is bool) byte {
-	if is {
-		return 1
-	}
-	return 0
 }

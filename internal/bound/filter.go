@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/glob"
@@ -150,18 +151,13 @@ func (t Target) matches(on []string) bool {
 	if t.IsURI && !t.IsBegin {
 		plain = cmp.Or(t.Plain, glob.PlainURI(t.Name))
 	}
-	for _, pattern := range on {
+	return slices.ContainsFunc(on, func(pattern string) bool {
 		if t.IsBegin {
-			if _, some := glob.MatchBegin(pattern, t.Name); some {
-				return true
-			}
-			continue
+			_, some := glob.MatchBegin(pattern, t.Name)
+			return some
 		}
-		if glob.MatchURI(pattern, t.Name, plain) {
-			return true
-		}
-	}
-	return false
+		return glob.MatchURI(pattern, t.Name, plain)
+	})
 }
 
 // A Call is what the filters of arguments are evaluated with.
@@ -191,11 +187,7 @@ func (f *Filters) Refuse(t Target, c *Call) (index int, say string, refused bool
 		switch r.refuse.Evaluate(c.Identity, c.Peer, item, &c.Call) {
 		case policy.False:
 		case policy.True:
-			say := r.say
-			if say == "" {
-				say = "these arguments are refused"
-			}
-			return i, say, true
+			return i, cmp.Or(r.say, "these arguments are refused"), true
 		default:
 			return i, "these arguments could not be checked", true
 		}
@@ -223,7 +215,7 @@ func (f *Filters) Results(t ...Target) *Results {
 	var r *Results
 	for i := range f.all {
 		c := &f.all[i]
-		if c.refuse != nil || !matchesSome(t, c.on) {
+		if c.refuse != nil || !slices.ContainsFunc(t, func(t Target) bool { return t.matches(c.on) }) {
 			continue
 		}
 		if r == nil {
@@ -235,15 +227,6 @@ func (f *Filters) Results(t ...Target) *Results {
 		}
 	}
 	return r
-}
-
-func matchesSome(targets []Target, on []string) bool {
-	for _, t := range targets {
-		if t.matches(on) {
-			return true
-		}
-	}
-	return false
 }
 
 // Uses returns what each filter that matches a target does, by its index.

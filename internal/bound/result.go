@@ -98,12 +98,10 @@ func (p *pass) message(raw []byte) []byte {
 
 // blocks filters a content block or a list of them.
 func (p *pass) blocks(raw []byte, mark bool) []byte {
-	switch raw[0] {
-	case '[':
+	if raw[0] == '[' {
 		return jsonscan.RewriteElements(raw, func(block []byte) []byte { return p.block(block, mark) })
-	default:
-		return p.block(raw, mark)
 	}
+	return p.block(raw, mark)
 }
 
 func (p *pass) block(raw []byte, mark bool) []byte {

@@ -447,7 +447,8 @@ func (c *Content) Blocks(from, length int64, room int, uri, server string) (bloc
 // Contents is Blocks for the contents of a resource, each with its own URI. A block that is not text is
 // there as a whole, whatever its size, if it is the first, and otherwise what is before it.
 func (c *Content) Contents(from, length int64, room int, uri string) (contents []byte, to int64) {
-	if p := c.at(from); p != nil && p.block != nil {
+	if i := c.indexOf(from); i < len(c.parts) && c.parts[i].block != nil {
+		p := &c.parts[i]
 		return p.appendContents(nil, uri), p.at + 1
 	}
 	return c.take(from, length, room, func(dst []byte, p *part, at int64, text []byte) []byte {
@@ -472,14 +473,7 @@ func (p *part) appendContents(dst []byte, uri string) []byte {
 	return append(jsonscan.AppendString(append(dst, `,"text":`...), string(p.block)), '}')
 }
 
-// at returns the part with an offset, or nil for the end.
-func (c *Content) at(offset int64) *part {
-	if i := c.indexOf(offset); i < len(c.parts) {
-		return &c.parts[i]
-	}
-	return nil
-}
-
+// indexOf returns the index of the part with an offset, or the number of parts for the end.
 func (c *Content) indexOf(offset int64) int {
 	i, found := slices.BinarySearchFunc(c.parts, offset, func(p part, offset int64) int { return cmp.Compare(p.at, offset) })
 	if found || offset >= c.size {
@@ -529,16 +523,11 @@ func (p *part) piece(offset int, length int64, room int) (text []byte, begin int
 	begin = runeStart(text, offset-low)
 	text, begin = text[begin:], begin+low
 	if length < int64(len(text)) {
-		text = text[:max(runeStart(text, int(length)), runeLength(text))]
+		_, first := utf8.DecodeRune(text)
+		text = text[:max(runeStart(text, int(length)), first)]
 	}
 	return text[:fit(text, room)], begin
 }
 
 // textRoom is the room for what is around a text.
 const textRoom = 512
-
-// runeLength returns the length of the first character.
-func runeLength(text []byte) int {
-	_, n := utf8.DecodeRune(text)
-	return n
-}

@@ -45,30 +45,41 @@ const MaxQueue = 1024
 func (o *JobQueue) Put(job func()) { o.PutFor(1, job) }
 
 // PutFor is Put for a job that represents n things, for counting if it is dropped.
-func (o *JobQueue) PutFor(n int, job func()) { o.start(job, n) }
+func (o *JobQueue) PutFor(n int, job func()) { o.put(job, n) }
 
 // PutAlways is Put for a job that is never dropped. The caller bounds the number of such jobs.
-func (o *JobQueue) PutAlways(job func()) { o.start(job, neverLost) }
+func (o *JobQueue) PutAlways(job func()) { o.put(job, neverLost) }
 
 // PutSeparate is PutAlways for jobs that do not reduce the space for others.
-func (o *JobQueue) PutSeparate(job func()) { o.start(job, neverLostSeparate) }
+func (o *JobQueue) PutSeparate(job func()) { o.put(job, neverLostSeparate) }
+
+func (o *JobQueue) put(job func(), lost int) {
+	if !o.tryQueue(job, lost, true) {
+		go o.run(job) // ends with the queue; Wait waits for it
+	}
+}
 
 // RunAfter runs a job immediately if the queue is idle, and otherwise queues it like PutFor,
 // or like PutAlways if lost is 0, so that it runs after the jobs queued before.
 func (o *JobQueue) RunAfter(lost int, job func()) {
-	if !o.tryQueue(job, lost) {
+	if !o.tryQueue(job, lost, false) {
 		job()
 	}
 }
 
-// tryQueue queues a job if there is a goroutine, and reports whether there is one.
-func (o *JobQueue) tryQueue(job func(), lost int) bool {
+// tryQueue queues a job if there is a goroutine, and reports whether there is one. If there is
+// none and start is set, the caller must start one with the job.
+func (o *JobQueue) tryQueue(job func(), lost int, start bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy != nil {
 		o.queueLocked(job, lost)
+		return true
 	}
-	return o.busy != nil
+	if start {
+		o.busy = make(chan struct{})
+	}
+	return false
 }
 
 // queueLocked appends a job to the queue, or drops and counts it.
@@ -83,30 +94,11 @@ func (o *JobQueue) queueLocked(job func(), lost int) {
 	}
 }
 
-func (o *JobQueue) start(job func(), lost int) {
-	if o.begin(job, lost) {
-		go o.run(job) // ends with the queue; Wait waits for it
-	}
-}
-
 func (o *JobQueue) run(job func()) {
 	for job != nil {
 		job()
 		job = o.next()
 	}
-}
-
-// begin reports whether the caller has to start a goroutine with the job. Otherwise it queues
-// the job for the existing one.
-func (o *JobQueue) begin(job func(), lost int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.busy == nil {
-		o.busy = make(chan struct{})
-		return true
-	}
-	o.queueLocked(job, lost)
-	return false
 }
 
 // next returns the next job. If it returns nil, the goroutine must end.

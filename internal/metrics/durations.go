@@ -17,62 +17,56 @@ import (
 
 // The names, labels and bounds are those of the semantic conventions for MCP of
 // OpenTelemetry (mcp.server.operation.duration and so on), with three bounds below their
-// first. A histogram is our own, and exported as a constant one: those of the libraries
-// cost a call 75 ns and 440 ns, which is too much twice for a budget of 500.
+// first. The histograms of operations are our own, and exported as constant ones: those of
+// the libraries cost a call 75 ns and 440 ns, which is too much twice for a budget of 500.
 
-// methods are the label mcp_method_name of operations. Another one is not measured.
-func methods() []string {
-	return []string{
-		"tools/call", "prompts/get", "resources/read", "completion/complete",
-		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover",
-		OtherMethod,
-		"skills/list", "skills/get", "resources/directory/read",
-	}
-}
-
-// OtherMethod is that label for all methods of extensions that the gateway does not know.
-const OtherMethod = "_OTHER"
+// otherMethod is the label mcp_method_name of all methods that the gateway does not know.
+const otherMethod = "_OTHER"
 
 // The label error_type of operations, besides the codes of errors.
 const (
 	NoError    = ""
 	ToolError  = "tool_error" // a result with isError
 	Cancelled  = "cancelled"  // by the client, or by a shutdown
-	OtherError = "_OTHER"     // an error with a code that the backend has chosen
+	otherError = "_OTHER"     // an error with a code that the backend has chosen
 )
-
-// errorTypes are all values of that label. The codes are those of the protocol and of
-// Signalbox.
-func errorTypes() []string {
-	all := []string{NoError, ToolError, Cancelled, OtherError}
-	for _, code := range knownCodes() {
-		all = append(all, strconv.FormatInt(code, 10))
-	}
-	return all
-}
-
-func knownCodes() []int64 {
-	return []int64{
-		mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeInvalidParams, mcp.CodeInternalError,
-		mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion, mcp.CodeResourceNotFound, mcp.CodeURLElicitationRequired,
-		mcp.CodeBackendUnavailable, mcp.CodeBackendFailed, mcp.CodeDeadline, mcp.CodeShuttingDown, mcp.CodeUnsupported, mcp.CodeLimit, mcp.CodeSessionEnded,
-	}
-}
 
 // ErrorType returns the label of an error with the code. It allocates nothing.
 func ErrorType(code int64) string {
 	if i := slices.Index(codes, code); i >= 0 {
 		return types[len(types)-len(codes)+i]
 	}
-	return OtherError
+	return otherError
 }
 
 //nolint:gochecknoglobals // constant
 var (
-	names = methods()
+	// names are the label mcp_method_name of operations. Another one is not measured.
+	names = []string{
+		"tools/call", "prompts/get", "resources/read", "completion/complete",
+		"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover",
+		otherMethod,
+		"skills/list", "skills/get", "resources/directory/read",
+	}
+
+	// codes are those of the protocol and of Signalbox.
+	codes = []int64{
+		mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeInvalidParams, mcp.CodeInternalError,
+		mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion, mcp.CodeResourceNotFound, mcp.CodeURLElicitationRequired,
+		mcp.CodeBackendUnavailable, mcp.CodeBackendFailed, mcp.CodeDeadline, mcp.CodeShuttingDown, mcp.CodeUnsupported, mcp.CodeLimit, mcp.CodeSessionEnded,
+	}
+
+	// types are all values of the label error_type: those of above, and the codes in their order.
 	types = errorTypes()
-	codes = knownCodes()
 )
+
+func errorTypes() []string {
+	all := []string{NoError, ToolError, Cancelled, otherError}
+	for _, code := range codes {
+		all = append(all, strconv.FormatInt(code, 10))
+	}
+	return all
+}
 
 // bounds are the upper bounds of the buckets.
 //
@@ -85,15 +79,15 @@ var bounds = [...]time.Duration{
 	time.Minute, 2 * time.Minute, 5 * time.Minute,
 }
 
-// Histogram counts durations. The zero value is ready, and its methods may be called
+// histogram counts durations. The zero value is ready, and its methods may be called
 // concurrently.
-type Histogram struct {
+type histogram struct {
 	counts [len(bounds) + 1]atomic.Uint64
 	sum    atomic.Int64 // nanoseconds
 }
 
 // Observe counts a duration.
-func (h *Histogram) Observe(d time.Duration) {
+func (h *histogram) Observe(d time.Duration) {
 	i := 0
 	for i < len(bounds) && d > bounds[i] {
 		i++
@@ -103,7 +97,7 @@ func (h *Histogram) Observe(d time.Duration) {
 }
 
 // metric returns the current values.
-func (h *Histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+func (h *histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(bounds))
 	var count uint64
 	for i, bound := range bounds {
@@ -117,14 +111,14 @@ func (h *Histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.M
 // Operations are the durations of the operations of one backend, or of none.
 type Operations struct {
 	backend    string
-	histograms [][]atomic.Pointer[Histogram] // by method and type of error, made when they are needed
+	histograms [][]atomic.Pointer[histogram] // by method and type of error, made when they are needed
 	tools      *tools                        // of all backends
 }
 
 func newOperations(backend string, named *tools) *Operations {
-	o := &Operations{backend: backend, histograms: make([][]atomic.Pointer[Histogram], len(names)), tools: named}
+	o := &Operations{backend: backend, histograms: make([][]atomic.Pointer[histogram], len(names)), tools: named}
 	for i := range o.histograms {
-		o.histograms[i] = make([]atomic.Pointer[Histogram], len(types))
+		o.histograms[i] = make([]atomic.Pointer[histogram], len(types))
 	}
 	return o
 }
@@ -139,30 +133,28 @@ func (o *Operations) Observe(method, errorType string, d time.Duration) {
 	p := &o.histograms[i][j]
 	h := p.Load()
 	if h == nil {
-		p.CompareAndSwap(nil, new(Histogram))
+		p.CompareAndSwap(nil, new(histogram))
 		h = p.Load()
 	}
 	h.Observe(d)
 }
 
-// durations collects the durations of one kind, by backend.
+// durations collects the durations of operations of one kind, by backend.
 type durations struct {
-	desc     *prometheus.Desc
-	sessions bool // by backend alone
-
+	desc  *prometheus.Desc
 	named *prometheus.Desc // with the label of tools
 	tools tools
 
 	mu       sync.Mutex
 	backends map[string]*Operations
-	ended    map[string]*Histogram // if sessions
 }
 
-func newDurations(name, help string, labels ...string) *durations {
+func newDurations(name, help string) *durations {
+	labels := []string{"backend", "mcp_method_name", "error_type"}
 	return &durations{
-		desc: prometheus.NewDesc(name, help, labels, nil), sessions: len(labels) < 3,
+		desc:     prometheus.NewDesc(name, help, labels, nil),
 		named:    prometheus.NewDesc(name, help, append(slices.Clone(labels), "gen_ai_tool_name"), nil),
-		backends: make(map[string]*Operations), ended: make(map[string]*Histogram),
+		backends: make(map[string]*Operations),
 	}
 }
 
@@ -174,43 +166,20 @@ func (d *durations) operations(backend string) *Operations {
 	o, ok := d.backends[backend]
 	if !ok {
 		o = newOperations(backend, &d.tools)
-		o.histograms[0][0].Store(new(Histogram))
+		o.histograms[0][0].Store(new(histogram))
 		d.backends[backend] = o
 	}
 	return o
 }
 
-// session returns the durations of the sessions of a backend.
-func (d *durations) session(backend string) *Histogram {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h, ok := d.ended[backend]
-	if !ok {
-		h = new(Histogram)
-		d.ended[backend] = h
-	}
-	return h
-}
-
-// Describe implements prometheus.Collector. Operations are not described: their labels change
-// with the configuration.
-func (d *durations) Describe(to chan<- *prometheus.Desc) {
-	if d.sessions {
-		to <- d.desc
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing: the labels change with the
+// configuration.
+func (d *durations) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (d *durations) Collect(to chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for backend, h := range d.ended {
-		if backend == "" {
-			to <- h.metric(d.desc)
-		} else {
-			to <- h.metric(d.desc, backend)
-		}
-	}
 	for backend, o := range d.backends {
 		for i := range o.histograms {
 			for j := range o.histograms[i] {
@@ -229,24 +198,30 @@ func (d *durations) Collect(to chan<- prometheus.Metric) {
 
 // times are the histograms of a Set.
 type times struct {
-	server, client                *durations
-	serverSessions, clientSession *durations
-	failures                      *prometheus.CounterVec
+	server, client *durations
+	serverSessions prometheus.Histogram
+	clientSessions *prometheus.HistogramVec
+	failures       *prometheus.CounterVec
 }
 
 func newTimes(r *prometheus.Registry) times {
-	labels := []string{"backend", "mcp_method_name", "error_type"}
+	sessions := func(name, help string) prometheus.HistogramOpts {
+		o := prometheus.HistogramOpts{Name: name, Help: help}
+		for _, bound := range bounds {
+			o.Buckets = append(o.Buckets, bound.Seconds())
+		}
+		return o
+	}
 	t := times{
-		server:         newDurations("mcp_server_operation_duration_seconds", "Requests of clients, from their receipt until the answer is known.", labels...),
-		client:         newDurations("mcp_client_operation_duration_seconds", "Requests to backends, from when they are sent until the answer has arrived.", labels...),
-		serverSessions: newDurations("mcp_server_session_duration_seconds", "Sessions of legacy clients that have ended."),
-		clientSession:  newDurations("mcp_client_session_duration_seconds", "Sessions at legacy backends that have ended.", "backend"),
+		server:         newDurations("mcp_server_operation_duration_seconds", "Requests of clients, from their receipt until the answer is known."),
+		client:         newDurations("mcp_client_operation_duration_seconds", "Requests to backends, from when they are sent until the answer has arrived."),
+		serverSessions: prometheus.NewHistogram(sessions("mcp_server_session_duration_seconds", "Sessions of legacy clients that have ended.")),
+		clientSessions: prometheus.NewHistogramVec(sessions("mcp_client_session_duration_seconds", "Sessions at legacy backends that have ended."), []string{"backend"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: Prefix + "backend_failures_total", Help: "Calls that a backend did not answer, or not correctly, by the code of the cause or of the error.",
 		}, []string{"backend", "code"}),
 	}
-	t.serverSessions.session("")
-	r.MustRegister(t.server, t.client, t.serverSessions, t.clientSession, t.failures)
+	r.MustRegister(t.server, t.client, t.serverSessions, t.clientSessions, t.failures)
 	return t
 }
 
@@ -257,12 +232,13 @@ func (m *Set) ServerOperations(backend string) *Operations { return m.times.serv
 // ClientOperations returns the durations of the requests to a backend.
 func (m *Set) ClientOperations(backend string) *Operations { return m.times.client.operations(backend) }
 
-// ServerSessions returns the durations of the sessions of clients.
-func (m *Set) ServerSessions() *Histogram { return m.times.serverSessions.session("") }
+// ServerSession counts a session of a client that has ended.
+func (m *Set) ServerSession(d time.Duration) { m.times.serverSessions.Observe(d.Seconds()) }
 
-// ClientSessions returns the durations of the sessions at a backend.
-func (m *Set) ClientSessions(backend string) *Histogram {
-	return m.times.clientSession.session(backend)
+// ClientSessions returns a function that counts a session at the backend that has ended.
+func (m *Set) ClientSessions(backend string) func(time.Duration) {
+	h := m.times.clientSessions.WithLabelValues(backend)
+	return func(d time.Duration) { h.Observe(d.Seconds()) }
 }
 
 // AddBackend begins to count the failures of a backend.

@@ -38,8 +38,8 @@ func TestDurations(t *testing.T) {
 	m.ClientOperations("a").Observe("tools/call", ErrorType(-7), time.Second)
 	o.Observe("sampling/createMessage", NoError, time.Second) // not measured
 	o.Observe("tools/call", "what a backend says", time.Second)
-	m.ClientSessions("a").Observe(90 * time.Second)
-	m.ServerSessions().Observe(time.Hour)
+	m.ClientSessions("a")(90 * time.Second)
+	m.ServerSession(time.Hour)
 	m.AddBackend("a")
 	m.BackendFailure("a", "a code")
 	got := text(t, m)

@@ -20,13 +20,13 @@ type tools struct {
 	on atomic.Bool
 
 	mu         sync.RWMutex
-	histograms map[toolKey]*Histogram
+	histograms map[toolKey]*histogram
 }
 
 type toolKey struct{ backend, name, errorType string }
 
 // histogram returns that of a key, or nil if there are too many or the names are not wanted.
-func (t *tools) histogram(k toolKey) *Histogram {
+func (t *tools) histogram(k toolKey) *histogram {
 	t.mu.RLock()
 	h := t.histograms[k]
 	t.mu.RUnlock()
@@ -37,9 +37,9 @@ func (t *tools) histogram(k toolKey) *Histogram {
 	defer t.mu.Unlock()
 	if h = t.histograms[k]; h == nil && len(t.histograms) < maxTools && t.on.Load() {
 		if t.histograms == nil {
-			t.histograms = make(map[toolKey]*Histogram)
+			t.histograms = make(map[toolKey]*histogram)
 		}
-		h = new(Histogram)
+		h = new(histogram)
 		t.histograms[k] = h
 	}
 	return h
@@ -58,7 +58,7 @@ func (t *tools) use(on bool) {
 func (t *tools) keep(offered func(backend, name string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.histograms, func(k toolKey, _ *Histogram) bool { return !offered(k.backend, k.name) })
+	maps.DeleteFunc(t.histograms, func(k toolKey, _ *histogram) bool { return !offered(k.backend, k.name) })
 }
 
 func (t *tools) collect(desc *prometheus.Desc, to chan<- prometheus.Metric) {

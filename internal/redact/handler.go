@@ -61,8 +61,9 @@ func (r *Redactor) attr(a slog.Attr) slog.Attr {
 		}
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(clean...)}
 	case slog.KindString, slog.KindAny:
-		if text := fmt.Sprint(a.Value.Any()); a.Key != "backend" && r.Text(text) != text {
-			return slog.String(a.Key, r.Text(text))
+		text := fmt.Sprint(a.Value.Any())
+		if clean := r.Text(text); a.Key != "backend" && clean != text {
+			return slog.String(a.Key, clean)
 		}
 	default: // numbers and times are the program's own
 	}

@@ -14,15 +14,18 @@ const MaxRecent = 10_000
 
 // Recent are the secrets that were added last, such as the access tokens of many users, which
 // change all the time. Beyond MaxRecent, it forgets the half that was added first. The time of
-// a search does not depend on the number of secrets. The zero value is empty. Its methods may
+// Redactor.Text does not depend on the number of secrets. The zero value is empty. Its methods may
 // be called concurrently.
 type Recent struct {
-	mu        sync.RWMutex
-	headers   map[string]struct{} // values of header fields that were added
-	known     map[string][]string // the secrets, by their last minSecret bytes
-	old       map[string][]string // those of the half before
-	oldHeader map[string]struct{} // of the half before
-	count     int                 // of the secrets in known
+	mu           sync.RWMutex
+	newer, older secretSet // the halves
+}
+
+// secretSet are the secrets of some header fields.
+type secretSet struct {
+	headers map[string]struct{} // the values of the fields
+	byEnd   map[string][]string // the secrets, by their last minSecret bytes
+	count   int                 // of the secrets
 }
 
 // AddHeader adds what New removes for the value of a header field. It is fast for a value
@@ -38,22 +41,22 @@ func (r *Recent) AddHeader(name, value string) {
 	slices.Sort(secrets)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count >= MaxRecent/2 {
-		r.old, r.oldHeader = r.known, r.headers
-		r.known, r.headers, r.count = nil, nil, 0
+	if max(r.newer.count, len(r.newer.headers)) >= MaxRecent/2 {
+		r.older, r.newer = r.newer, secretSet{}
 	}
-	if r.known == nil {
-		r.known, r.headers = make(map[string][]string), make(map[string]struct{})
+	to := &r.newer
+	if to.headers == nil {
+		to.headers, to.byEnd = make(map[string]struct{}), make(map[string][]string)
 	}
-	r.headers[value] = struct{}{}
+	to.headers[value] = struct{}{}
 	for _, s := range slices.Compact(secrets) {
 		if len(s) < minSecret {
 			continue
 		}
 		end := s[len(s)-minSecret:]
-		if !slices.Contains(r.known[end], s) {
-			r.known[end] = append(r.known[end], s)
-			r.count++
+		if !slices.Contains(to.byEnd[end], s) {
+			to.byEnd[end] = append(to.byEnd[end], s)
+			to.count++
 		}
 	}
 }
@@ -62,7 +65,7 @@ func (r *Recent) AddHeader(name, value string) {
 func (r *Recent) has(value string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	_, ok := r.headers[value]
+	_, ok := r.newer.headers[value]
 	return ok
 }
 
@@ -73,13 +76,13 @@ func (r *Recent) text(s string) string {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.count == 0 {
+	if r.newer.count+r.older.count == 0 {
 		return s
 	}
 	type part struct{ from, to int }
 	var found []part // in order, and apart from each other
 	for i := minSecret; i <= len(s); i++ {
-		n := r.lenAt(s[:i])
+		n := max(r.newer.lenAt(s[:i]), r.older.lenAt(s[:i]))
 		if n == 0 {
 			continue
 		}
@@ -105,41 +108,31 @@ func (r *Recent) text(s string) string {
 }
 
 // lenAt returns the length of the longest secret that a text ends with, or 0.
-func (r *Recent) lenAt(s string) int {
-	if len(s) < minSecret {
-		return 0
-	}
-	longest, end := 0, s[len(s)-minSecret:]
-	for _, known := range [...]map[string][]string{r.known, r.old} {
-		for _, secret := range known[end] {
-			if len(secret) > longest && strings.HasSuffix(s, secret) {
-				longest = len(secret)
-			}
+func (h *secretSet) lenAt(s string) int {
+	longest := 0
+	for _, secret := range h.byEnd[s[len(s)-minSecret:]] {
+		if len(secret) > longest && strings.HasSuffix(s, secret) {
+			longest = len(secret)
 		}
 	}
 	return longest
 }
 
-// cutText is text for a text that may be cut off within a secret.
-func (r *Recent) cutText(s string) string {
-	s = r.text(s)
+// beginningAtEnd returns the length of the longest beginning of a secret that a text ends with.
+func (r *Recent) beginningAtEnd(s string) (longest int) {
 	if r == nil {
-		return s
+		return 0
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	longest := 0
-	for _, known := range [...]map[string][]string{r.known, r.old} {
-		for _, secrets := range known {
+	for _, half := range [...]*secretSet{&r.newer, &r.older} {
+		for _, secrets := range half.byEnd {
 			for _, secret := range secrets {
 				longest = max(longest, beginningAtEnd(s, secret))
 			}
 		}
 	}
-	if longest == 0 {
-		return s
-	}
-	return s[:len(s)-longest] + Redacted
+	return longest
 }
 
 // beginningAtEnd returns the length of the longest beginning of the secret that a text ends

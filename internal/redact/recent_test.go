@@ -70,3 +70,32 @@ func TestRecentIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// The older half is searched even if the newer one has no secret yet.
+func TestRecentAfterAShortValue(t *testing.T) {
+	t.Parallel()
+	var recent redact.Recent
+	r := (*redact.Redactor)(nil).And(&recent)
+	for i := range redact.MaxRecent / 2 {
+		recent.AddHeader("X-Token", fmt.Sprintf("token-%08d", i))
+	}
+	recent.AddHeader("X-Short", "word")
+	if got := r.Text("a token-00000007 b"); got != "a [redacted] b" {
+		t.Errorf("after a value that is too short to be a secret: %q", got)
+	}
+}
+
+// Of several secrets of which a text ends with a beginning, the longest beginning is removed.
+func TestCutTextInSeveralSecrets(t *testing.T) {
+	t.Parallel()
+	var recent redact.Recent
+	recent.AddHeader("X-Token", "0123456789zzzz")
+	for name, r := range map[string]*redact.Redactor{
+		"of one Redactor": redact.Of("6789 is where this long one begins", "0123456789zzzz"),
+		"recent":          redact.Of("6789 is where this long one begins").And(&recent),
+	} {
+		if got := r.CutText("it is 0123456789"); got != "it is [redacted]" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

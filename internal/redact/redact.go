@@ -183,10 +183,12 @@ func (r *Redactor) CutText(s string) string {
 		return s
 	}
 	s = r.Text(s)
+	longest := r.recent.beginningAtEnd(s)
 	for _, secret := range r.secrets {
-		if n := beginningAtEnd(s, secret); n > 0 {
-			return s[:len(s)-n] + Redacted
-		}
+		longest = max(longest, beginningAtEnd(s, secret))
 	}
-	return r.recent.cutText(s)
+	if longest == 0 {
+		return s
+	}
+	return s[:len(s)-longest] + Redacted
 }

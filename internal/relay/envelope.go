@@ -13,15 +13,16 @@ import (
 // message is what the envelope of a message says about it.
 type message struct {
 	id     mcp.ID // the zero ID for a notification
-	method string // "" for a response
-	failed bool   // it is an error
+	method string // "" for a response, and until it is read
+	answer bool   // it has a result or an error
+	failed bool   // it has an error
 
 	idStart, idEnd int // the id's place in the line
 }
 
 func (m *message) isRequest() bool { return m.method != "" && !m.id.IsZero() }
 
-func (m *message) isResponse() bool { return m.method == "" && !m.id.IsZero() }
+func (m *message) isResponse() bool { return m.answer && m.method == "" && !m.id.IsZero() }
 
 // The envelope of a message is that of one object, or of each object of a batch.
 const (
@@ -31,6 +32,10 @@ const (
 
 // maxToken bounds the names and values that are read. An id has at most 1 KiB.
 const maxToken = 1 << 10
+
+// maxMessages bounds the messages of a line that are read: more than are in a line that is
+// one part.
+const maxMessages = 1 << 15
 
 // envelopes reads the envelopes of a line that arrives in parts. It does not check the
 // text, which its receiver does: for text that is not JSON it finds nothing, or something
@@ -137,6 +142,12 @@ func (e *envelopes) byte(c byte, at int) {
 	case ':':
 		if e.isObject && e.depth == e.members {
 			e.isValue = true
+			switch string(e.name) {
+			case `"result"`:
+				e.current.answer = true
+			case `"error"`:
+				e.current.answer, e.current.failed = true, true
+			}
 		}
 	case ',':
 		if e.isObject && e.depth == e.members {
@@ -166,7 +177,9 @@ func (e *envelopes) open(c byte) {
 func (e *envelopes) close(c byte) {
 	if c == '}' && e.isObject && e.depth == e.members {
 		e.endMember()
-		e.found = append(e.found, e.current)
+		if len(e.found) < maxMessages {
+			e.found = append(e.found, e.current)
+		}
 		e.isObject = false
 	}
 	e.depth = max(0, e.depth-1)
@@ -180,8 +193,6 @@ func (e *envelopes) endMember() {
 		}
 	case `"method"`:
 		e.current.method, _ = jsonscan.DecodeText(e.value)
-	case `"error"`:
-		e.current.failed = true
 	}
 	e.name, e.value = e.name[:0], e.value[:0]
 	e.isValue = false

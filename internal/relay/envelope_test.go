@@ -76,6 +76,19 @@ func TestEnvelopesOfABatch(t *testing.T) {
 	}
 }
 
+// A batch takes a bounded amount of memory, however long it is.
+func TestEnvelopesAreBounded(t *testing.T) {
+	t.Parallel()
+	var e envelopes
+	e.read([]byte{'['})
+	for range 3 * maxMessages {
+		e.read([]byte(`{"id":1},`))
+	}
+	if n := len(e.messages()); n != maxMessages {
+		t.Errorf("%d messages are kept, want %d", n, maxMessages)
+	}
+}
+
 // Parts are the text that was read, and each long line is more than one.
 func TestParts(t *testing.T) {
 	t.Parallel()

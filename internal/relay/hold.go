@@ -6,6 +6,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -51,8 +52,7 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := messages[0].id
-	q := r.inFlight[id]
+	q := r.inFlight[messages[0].id]
 	if q == nil || q.link != l || q.line == nil || r.closing {
 		return false
 	}
@@ -63,11 +63,11 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 		defer late.Stop()
 		select {
 		case <-l.gone:
-			if r.release(id, q) {
-				r.sendLine(ctx, q.line, []message{{id: id, method: q.method}})
+			if r.release(q) {
+				r.sendAgain(ctx, q)
 			}
 		case <-late.C:
-			if r.release(id, q) {
+			if r.release(q) {
 				r.pass(refusal)
 			}
 		case <-ctx.Done():
@@ -77,25 +77,21 @@ func (r *Relay) hold(ctx context.Context, l *link, line []byte, messages []messa
 }
 
 // release forgets a request that is held. It reports false if the client has cancelled it.
-func (r *Relay) release(id mcp.ID, q *request) bool {
+func (r *Relay) release(q *request) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := r.inFlight[id] == q
-	if held {
-		r.forgetLocked(id)
+	if r.inFlight[q.id] != q {
+		return false
 	}
-	return held
+	r.forgetLocked(q.id)
+	return true
 }
 
 // isShutdown reports whether an error says that the gateway shuts down, and that the
 // request was not sent. One of a backend names the backend.
 func isShutdown(line []byte) bool {
-	m, err := mcp.Parse(line, mcp.Limits{})
-	if err != nil {
-		return false
-	}
-	wire, err := m.WireError()
-	if err != nil || wire.Code != mcp.CodeShuttingDown {
+	wire, ok := errors.AsType[*mcp.Error](errorIn(line))
+	if !ok || wire.Code != mcp.CodeShuttingDown {
 		return false
 	}
 	notSent := false

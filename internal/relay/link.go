@@ -68,27 +68,40 @@ func (r *Relay) pass(text []byte) {
 	r.out.write(text)
 }
 
-// passLong passes a long line on while it arrives. If it is cut off, its line is ended, so
-// that the client can read the next one.
+// passLong passes a long line on while it arrives, unless it is the answer to a request of
+// the Relay itself. If it is cut off, its line is ended, so that the client can read the next
+// one.
 func (r *Relay) passLong(l *link, lines *parts, p part) error {
 	r.out.mu.Lock()
 	defer r.out.mu.Unlock()
+	pass := r.out.write
+	if r.isReply(l, p.messages) {
+		pass = func([]byte) {}
+	}
 	for text := r.receiveFirst(l, &p); ; text = p.data {
-		r.out.write(text)
+		pass(text)
 		if p.last {
 			r.receive(l, nil, p.messages)
 			return nil
 		}
 		var err error
 		if p, err = lines.next(); err != nil {
-			r.out.write([]byte("\n"))
+			pass([]byte("\n"))
 			return err
 		}
 	}
 }
 
+// isReply reports whether a first part is of the answer to a request of the Relay itself.
+// The gateway writes the id first.
+func (r *Relay) isReply(l *link, first []message) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(first) == 1 && first[0].isResponse() && l.replies[first[0].id] != nil
+}
+
 // receiveFirst handles the first part of a long line: a request must have its id before
-// the client sees it. The gateway writes the id first.
+// the client sees it.
 func (r *Relay) receiveFirst(l *link, p *part) []byte {
 	if len(p.messages) != 1 || !p.messages[0].isRequest() {
 		return p.data

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -90,6 +89,7 @@ type Relay struct {
 
 // request is a request of the client that is not answered.
 type request struct {
+	id      mcp.ID
 	method  string
 	params  []byte // of the methods that change a session
 	line    []byte // what may be sent again, or nil: see keepLocked
@@ -99,7 +99,7 @@ type request struct {
 
 // New returns a Relay.
 func New(cfg Config) *Relay {
-	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: newAsks()}
+	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: asks{open: make(map[mcp.ID]ask), stale: make(map[mcp.ID]struct{})}}
 }
 
 // Run relays until the client closes in, until nothing can be written to out, or until ctx
@@ -329,7 +329,7 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 				r.initialized = false
 			}
 			r.forgetLocked(m.id)
-			q := &request{method: m.method, params: sessionParams(m.method, line), link: l, sending: true}
+			q := &request{id: m.id, method: m.method, params: sessionParams(m.method, line), link: l, sending: true}
 			if len(messages) == 1 {
 				r.keepLocked(q, line)
 			}
@@ -364,7 +364,7 @@ func (r *Relay) cancelLocked(id mcp.ID) {
 // sent records whether a line was written to its end. It reports false if the gateway has
 // not received the line. If the gateway has gone meanwhile, the requests are answered.
 func (r *Relay) sent(ctx context.Context, l *link, messages []message, whole bool) bool {
-	var lost []lostRequest
+	var lost []*request
 	r.mu.Lock()
 	for i := range messages {
 		id := messages[i].id
@@ -378,7 +378,7 @@ func (r *Relay) sent(ctx context.Context, l *link, messages []message, whole boo
 			r.forgetLocked(id)
 		case l.isGone:
 			r.forgetLocked(id)
-			lost = append(lost, lostRequest{id, q.method, q.line})
+			lost = append(lost, q)
 		}
 	}
 	r.mu.Unlock()
@@ -403,17 +403,10 @@ func unreachable(err error) *mcp.Fault {
 	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Message: err.Error(), Cause: err}
 }
 
-// lostRequest is a request that was in flight when its gateway ended.
-type lostRequest struct {
-	id     mcp.ID
-	method string
-	line   []byte // nil if it was not kept
-}
-
 // answerLost answers requests that were in flight when their gateway ended: it is unknown
 // whether they ran. A listen has not failed, and has to be opened again. A handshake runs
 // nothing, and is sent to another gateway.
-func (r *Relay) answerLost(ctx context.Context, lost []lostRequest) {
+func (r *Relay) answerLost(ctx context.Context, lost []*request) {
 	fault := &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "the gateway ended during the request"}
 	for _, q := range lost {
 		if isHandshake(q.method) && q.line != nil && r.repeatHandshake(ctx, q) {
@@ -431,7 +424,7 @@ func (r *Relay) answerLost(ctx context.Context, lost []lostRequest) {
 }
 
 // repeatHandshake begins to send a handshake again, unless too many have been lost.
-func (r *Relay) repeatHandshake(ctx context.Context, q lostRequest) bool {
+func (r *Relay) repeatHandshake(ctx context.Context, q *request) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handshakes++
@@ -439,10 +432,13 @@ func (r *Relay) repeatHandshake(ctx context.Context, q lostRequest) bool {
 		r.handshakes = 0
 		return false
 	}
-	r.running.Go(func() { // ends with ctx, or when the line is sent
-		r.sendLine(ctx, q.line, []message{{id: q.id, method: q.method}})
-	})
+	r.running.Go(func() { r.sendAgain(ctx, q) }) // ends with ctx, or when the line is sent
 	return true
+}
+
+// sendAgain sends the line of a request that was kept.
+func (r *Relay) sendAgain(ctx context.Context, q *request) {
+	r.sendLine(ctx, q.line, []message{{id: q.id, method: q.method}})
 }
 
 // acquire returns the link to the gateway. If there is none, it makes one if that is
@@ -550,10 +546,10 @@ func (r *Relay) lose(ctx context.Context, l *link) {
 	if r.link == l {
 		r.link = nil
 	}
-	var lost []lostRequest
-	for id, q := range r.inFlight {
+	var lost []*request
+	for _, q := range r.inFlight {
 		if q.link == l && !q.sending {
-			lost = append(lost, lostRequest{id, q.method, q.line})
+			lost = append(lost, q)
 		}
 	}
 	for _, q := range lost {
@@ -644,8 +640,6 @@ type ask struct {
 	link *link
 }
 
-func newAsks() asks { return asks{make(map[mcp.ID]ask), make(map[mcp.ID]struct{}), 0} }
-
 // add records a request, and returns the id for the client.
 func (a *asks) add(id mcp.ID, l *link) mcp.ID {
 	shown := id
@@ -688,8 +682,8 @@ func (a *asks) forget(l *link) []mcp.ID {
 		if open.link == l {
 			ids = append(ids, id)
 			a.stale[id] = struct{}{}
+			delete(a.open, id)
 		}
 	}
-	maps.DeleteFunc(a.open, func(_ mcp.ID, open ask) bool { return open.link == l })
 	return ids
 }

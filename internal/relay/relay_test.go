@@ -42,8 +42,9 @@ type world struct {
 	conn     *memnet.Conn // the running gateway's end of its connection
 	gateway  *server.Server
 	handlers sync.WaitGroup
-	silent   int // so many gateways do not answer a handshake
-	leaving  int // so many gateways accept the next connection, and then no session
+	silent   int  // so many gateways do not answer a handshake
+	leaving  int  // so many gateways accept the next connection, and then no session
+	wordy    bool // the result of initialize is longer than what the Relay reads as a whole
 	said     []string
 	gone     bool // a client that closes its end is gone
 }
@@ -169,6 +170,8 @@ func (w *world) serve(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp
 	case req.Method == "server/discover" && w.isSilent():
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case req.Method == "server/discover" && w.wordy:
+		return mcp.NewResult([]byte(`{"instructions":"` + strings.Repeat("y", 300<<10) + `",` + discovered[1:]))
 	case req.Method == "server/discover":
 		return mcp.NewResult([]byte(discovered))
 	case req.Method == "subscriptions/listen":
@@ -363,6 +366,35 @@ func TestSessionIsRestored(t *testing.T) {
 	})
 }
 
+// An answer to initialize that is too long to be read is passed to the client if it is the
+// client's, and otherwise not. The session is restored as others are.
+func TestLongInitializeIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{false, true} {
+		relayed(t, func(w *world) {
+			w.wordy = before
+			w.handshake()
+			w.quiet()
+			w.wordy = true
+			w.kill()
+			w.send(call("1", "echo", `{"x":1}`))
+			got, changed := w.next(), ""
+			for ; strings.Contains(got, "list_changed"); got = w.next() {
+				changed += got
+			}
+			if !strings.Contains(changed, "tools/list_changed") || !strings.Contains(changed, "resources/list_changed") {
+				t.Errorf("long before: %v: notified of %q", before, changed)
+			}
+			if got != answer("1", `{"x":1}`) {
+				t.Errorf("long before: %v: got %.200s", before, got)
+			}
+			if len(w.said) > 0 {
+				t.Errorf("long before: %v: reported %q", before, w.said)
+			}
+		})
+	}
+}
+
 // A listen of a modern client ends in both ways of a pipe, and the client opens it again.
 func TestListenEnds(t *testing.T) {
 	t.Parallel()
@@ -532,6 +564,24 @@ func TestLongLineIsCutOff(t *testing.T) {
 			t.Fatal("the line is complete")
 		}
 		w.expect(ended("1"))
+	})
+}
+
+// A long request starts a gateway, wherever its method is in the line.
+func TestLongLineStartsAGateway(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		w.kill()
+		text := `{"x":"` + strings.Repeat("y", 600<<10) + `"}`
+		w.send(`{"jsonrpc":"2.0","id":1,"params":{"name":"echo","arguments":` + text + `},"method":"tools/call"}`)
+		got := w.next()
+		for strings.Contains(got, "list_changed") {
+			got = w.next()
+		}
+		if got != answer("1", text) {
+			t.Errorf("got %.200s", got)
+		}
 	})
 }
 

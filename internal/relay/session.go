@@ -77,11 +77,12 @@ func (s *session) after(q *request, answer []byte) *session {
 }
 
 // newSession returns the session that an initialize has opened. An answer that was too
-// long to be kept counts as one that promises nothing.
+// long to be kept counts as one that promises to notify of everything.
 func newSession(params, answer []byte) *session {
 	s := &session{initialize: params, subscribed: make(map[string][]byte)}
 	m, err := mcp.Parse(answer, mcp.Limits{})
 	if err != nil {
+		s.changing = []string{"tools", "prompts", "resources"}
 		return s
 	}
 	s.version = versionIn(&m)
@@ -130,8 +131,8 @@ func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the gateway was replaced, and the new one did not open the session: %w; restart this server in the client", err)
 	}
-	m, err := mcp.Parse(opened, mcp.Limits{})
-	if version := versionIn(&m); err != nil || s.version != "" && version != s.version {
+	m, err := mcp.Parse(opened, mcp.Limits{}) // it fails for an answer that was too long to be kept
+	if version := versionIn(&m); err == nil && s.version != "" && version != s.version {
 		return nil, fmt.Errorf("the gateway was replaced, and the new one speaks another revision (%q instead of %q); restart this server in the client", version, s.version)
 	}
 	if !complete {

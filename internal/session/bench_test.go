@@ -38,7 +38,7 @@ func steps(tb testing.TB) []step {
 			batch = answered(x, wake, answer, batch)
 		}},
 		{"a request without one", 2, func() {
-			batch = answered(session.NewStateless(jsonrpc.NumberID(1), r, func(error) {}), wake, answer, batch)
+			batch = answered(new(session.Stateless).Begin(jsonrpc.NumberID(1), r, func(error) {}), wake, answer, batch)
 		}},
 		{"a request in caller-provided memory", 1, func() {
 			*lone = session.Stateless{}

@@ -130,14 +130,10 @@ func idleFor(l *lru, freshRest, rest time.Duration, now time.Time) []*Session {
 
 // untilEvictable returns when the first session of the lru can be evicted.
 func (t *Table) untilEvictable(l *lru, now time.Time) time.Duration {
-	wait := t.limits.Rest
-	if e := l.used.head; e != nil {
-		wait = t.limits.Rest - now.Sub(e.lastUse)
+	if at := l.firstIdle(t.limits.FreshRest, t.limits.Rest); !at.IsZero() {
+		return min(at.Sub(now), t.limits.Rest)
 	}
-	if e := l.fresh.head; e != nil {
-		wait = min(wait, t.limits.FreshRest-now.Sub(e.lastUse))
-	}
-	return wait
+	return t.limits.Rest
 }
 
 // owner identifies the account of a session: the principal, or the address of an anonymous

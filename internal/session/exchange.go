@@ -67,11 +67,6 @@ func (x *Exchange) ChargeTo(principal string, beside int) {
 	x.stream.core.principal, x.stream.overhead = principal, beside
 }
 
-// NewStateless returns the exchange of a request without a session; see [Stateless.Begin].
-func NewStateless(id mcp.ID, rules *Rules, stop func(why error)) *Exchange {
-	return new(Stateless).Begin(id, rules, stop)
-}
-
 // Buffer returns an empty slice for the text of a small terminal, or for the beginning of a
 // large one. Only the goroutine that makes the terminal may use it: all calls return the
 // same memory.

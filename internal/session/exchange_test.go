@@ -37,7 +37,7 @@ func TestForm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
+			x := new(session.Stateless).Begin(jsonrpc.NumberID(1), rules(), func(error) {})
 			for _, step := range tt.steps {
 				step(x)
 			}
@@ -75,7 +75,7 @@ func TestFinishIsFinal(t *testing.T) {
 func TestCancelDropsQueuedMessages(t *testing.T) {
 	why := errors.New("why")
 	var stopped []error
-	x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(err error) { stopped = append(stopped, err) })
+	x := new(session.Stateless).Begin(jsonrpc.NumberID(1), rules(), func(err error) { stopped = append(stopped, err) })
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"))
 	if !x.Cancel(why) || x.Cancel(why) {

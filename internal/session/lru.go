@@ -38,6 +38,20 @@ func (l *lru) list(e *entry) *lruList {
 	return &l.fresh
 }
 
+// firstIdle returns when the first session will have been idle for as long as its kind may be,
+// and zero if there is none.
+func (l *lru) firstIdle(fresh, used time.Duration) (first time.Time) {
+	if e := l.used.head; e != nil {
+		first = e.lastUse.Add(used)
+	}
+	if e := l.fresh.head; e != nil {
+		if at := e.lastUse.Add(fresh); first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // lruList is a list of entries, the longest idle first.
 type lruList struct {
 	index      int // of the entry's links that form this list

@@ -233,22 +233,12 @@ func (l *ParkedRequests[T, X]) nextLocked() (next time.Time) {
 	return next
 }
 
-// DropPlace drops the requests of one place that has ended, and returns them as Expire
-// does.
-func (l *ParkedRequests[T, X]) DropPlace(place uint64) []*ParkedRequest[T, X] {
-	return l.dropFunc(func(p *ParkedRequest[T, X]) bool { return p.owner.Place == place })
-}
-
-// DropProfile drops the requests of a profile that was removed, and returns them as Expire
-// does.
-func (l *ParkedRequests[T, X]) DropProfile(name string) []*ParkedRequest[T, X] {
-	return l.dropFunc(func(p *ParkedRequest[T, X]) bool { return p.owner.Profile == name })
-}
-
-func (l *ParkedRequests[T, X]) dropFunc(f func(*ParkedRequest[T, X]) bool) []*ParkedRequest[T, X] {
+// Drop drops the requests of owners for which gone returns true, for example because their
+// place has ended, and returns them as Expire does.
+func (l *ParkedRequests[T, X]) Drop(gone func(Owner) bool) []*ParkedRequest[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dropFuncLocked(f)
+	return l.dropFuncLocked(func(p *ParkedRequest[T, X]) bool { return gone(p.owner) })
 }
 
 // Close drops all requests and returns them as Expire does. No further request is parked.

@@ -387,11 +387,11 @@ func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
 	}
 }
 
-func TestDropPlaceIsForOnePlace(t *testing.T) {
+func TestDropIsForOnePlace(t *testing.T) {
 	l, now := newRequests(), someTime()
 	parkedOf(t, l, "0", session.Owner{Place: 1}, now)
 	parkedOf(t, l, "1", session.Owner{}, now)
-	if gone := l.DropPlace(1); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
+	if gone := l.Drop(func(o session.Owner) bool { return o.Place == 1 }); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
 		t.Errorf("%d have left, %d are there", len(gone), l.Len())
 	}
 	if gone := l.Close(); len(gone) != 1 || l.Len() != 0 {

@@ -40,7 +40,7 @@ func wantBytes(t *testing.T, r *session.Rules, what string, want int64) {
 func TestPendingCountsUntilWritten(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+	x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 	x.ChargeTo("p", 32*kib)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	wantBytes(t, r, "before", 0)
@@ -76,7 +76,7 @@ func TestPendingExcessOfAll(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int64]session.Excess{511: session.TotalExcess, 512: session.TotalExcess, 513: session.NoExcess} {
 		r := pendingRules(total, 1024)
-		x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+		x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 		x.ChargeTo("p", 0)
 		attach(x.Stream())
 		x.Finish(sized(512))
@@ -108,7 +108,7 @@ func TestPrincipalsWithoutAnswersAreForgotten(t *testing.T) {
 func TestPendingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+	x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 	x.ChargeTo("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(64))
@@ -140,7 +140,7 @@ func TestPendingBoundsStreams(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*session.Rules{"principal": pendingRules(1024, 128), "total": pendingRules(128, 1024)} {
 		fill := func() (n int) {
-			x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+			x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 			x.ChargeTo("p", 0)
 			attach(x.Stream())
 			for ; n < 100; n++ {
@@ -179,7 +179,7 @@ func grow(t *testing.T, v *session.Reservation, n int64, want session.Excess) <-
 func TestReservationWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
-	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+	x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 	x.ChargeTo("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(128))
@@ -277,7 +277,7 @@ func TestReservationIsWoken(t *testing.T) {
 					}
 					<-room
 				}
-				x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+				x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, nil)
 				x.ChargeTo("p", 0)
 				c := x.Stream().Attach(make(chan struct{}, 1))
 				x.Finish(session.Message{Body: bytes.Repeat([]byte{'x'}, 64*kib)})

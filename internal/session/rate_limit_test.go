@@ -116,7 +116,7 @@ func TestDeferredProgressPrecedesTerminal(t *testing.T) {
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {
-		x := session.NewStateless(jsonrpc.NumberID(1), rateLimited(), func(error) {})
+		x := new(session.Stateless).Begin(jsonrpc.NumberID(1), rateLimited(), func(error) {})
 		c := attach(x.Stream())
 		flood(x)
 		x.Cancel(errors.New("why"))
@@ -229,7 +229,7 @@ func FuzzRateLimit(f *testing.F) {
 	f.Add([]byte{255, 3, 3, 3, 3, 3, 3, 3, 3, 255, 9})
 	f.Fuzz(func(t *testing.T, gaps []byte) {
 		r := rateLimited()
-		x := session.NewStateless(jsonrpc.NumberID(1), r, func(error) {})
+		x := new(session.Stateless).Begin(jsonrpc.NumberID(1), r, func(error) {})
 		c := attach(x.Stream())
 		start := time.Unix(1000, 0)
 		now, due := start, time.Time{}

@@ -16,7 +16,7 @@ import (
 // flowing returns an exchange with a consumer that accepts a ResultStream.
 func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
-	x := session.NewStateless(jsonrpc.NumberID(7), r, func(error) {})
+	x := new(session.Stateless).Begin(jsonrpc.NumberID(7), r, func(error) {})
 	c := attach(x.Stream())
 	c.AcceptResultStreams()
 	isWoken(c)

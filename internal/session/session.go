@@ -151,13 +151,11 @@ func (s *Session) Answer(id mcp.ID, end Terminal) bool {
 // the session; requests in flight then end as if cancelled. Only the first call has an
 // effect and reports true. The caller must end the scope.
 func (s *Session) End(terminal *mcp.Error) bool {
-	return s.endIf(terminal, func() bool { return true })
+	return s.end(terminal, false)
 }
 
 // EndIdle ends the session unless a request is in flight or a stream has a consumer.
-func (s *Session) EndIdle() bool {
-	return s.endIf(nil, s.idleLocked)
-}
+func (s *Session) EndIdle() bool { return s.end(nil, true) }
 
 // IsIdle reports whether no request is in flight and no stream has a consumer.
 func (s *Session) IsIdle() bool {
@@ -170,19 +168,19 @@ func (s *Session) idleLocked() bool {
 	return len(s.exchanges) == 0 && s.core.consumers == 0
 }
 
-func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
-	stops, ended := s.end(terminal, ok)
+func (s *Session) end(terminal *mcp.Error, ifIdle bool) bool {
+	stops, ended := s.tryEnd(terminal, ifIdle)
 	for _, stop := range stops {
 		stop(ErrEnded)
 	}
 	return ended
 }
 
-// end returns the functions that stop the requests in flight, oldest first.
-func (s *Session) end(terminal *mcp.Error, ok func() bool) (stops []func(why error), ended bool) {
+// tryEnd returns the functions that stop the requests in flight, oldest first.
+func (s *Session) tryEnd(terminal *mcp.Error, ifIdle bool) (stops []func(why error), ended bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.core.ended || !ok() {
+	if s.core.ended || ifIdle && !s.idleLocked() {
 		return nil, false
 	}
 	s.core.ended = true

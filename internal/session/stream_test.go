@@ -28,7 +28,7 @@ func rules() *session.Rules {
 // alone returns an exchange without a session and without a handler.
 func stateless(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
-	return session.NewStateless(jsonrpc.NumberID(7), r, func(err error) { t.Errorf("stopped: %v", err) })
+	return new(session.Stateless).Begin(jsonrpc.NumberID(7), r, func(err error) { t.Errorf("stopped: %v", err) })
 }
 
 func attach(s *session.Stream) *session.Consumer { return s.Attach(make(chan struct{}, 1)) }
@@ -114,7 +114,7 @@ func TestConsumerIsWoken(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
+			x := new(session.Stateless).Begin(jsonrpc.NumberID(1), rules(), func(error) {})
 			c := attach(x.Stream())
 			isWoken(c) // by earlier steps
 			step.do(x)
@@ -211,7 +211,7 @@ func TestWaitersLearnOfTheEnd(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
+			x := new(session.Stateless).Begin(jsonrpc.NumberID(1), rules(), func(error) {})
 			c := attach(x.Stream())
 			mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
 			full, _ := x.Stream().Append(plain("waits"))

@@ -169,16 +169,7 @@ func (t *Table) touch(s *Session, now time.Time) {
 func (t *Table) nextDue() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var next time.Time
-	if e := t.all.used.head; e != nil {
-		next = e.lastUse.Add(t.limits.Idle)
-	}
-	if e := t.all.fresh.head; e != nil {
-		if at := e.lastUse.Add(t.limits.Fresh); next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	return next
+	return t.all.firstIdle(t.limits.Fresh, t.limits.Idle)
 }
 
 // Drain removes all sessions and returns them in the order of Sweep. The caller must end

@@ -299,7 +299,7 @@ func (w *world) beginStateless(t *arrival) {
 		return
 	}
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), deferred: -1, response: t.response}
-	r.x = session.NewStateless(r.id, w.rules, w.stop(r))
+	r.x = new(session.Stateless).Begin(r.id, w.rules, w.stop(r))
 	r.x.ChargeTo(t.from.principal, 0)
 	r.stream = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {

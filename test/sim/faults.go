@@ -6,6 +6,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
 // injectFault injects a fault that is not a variant of another action.
@@ -207,7 +209,7 @@ func (c *client) crash(w *world) {
 	}
 	if c.place != 0 {
 		for _, at := range w.replicas {
-			w.checkDropped(at.parked.DropPlace(c.place), func(j *parkable) bool { return j.home == at && j.place == c.place })
+			w.checkDropped(at.parked.Drop(func(o session.Owner) bool { return o.Place == c.place }), func(j *parkable) bool { return j.home == at && j.place == c.place })
 		}
 	}
 }

@@ -128,7 +128,7 @@ var edgeMutations = []edgeMutation{
 	{"a process that nothing needs ends", "processes run, and nothing needs them", "internal/backend/rest.go",
 		"				u.Processes.Rest(now.Add(-u.Idle))\n", "				_ = now\n"},
 	{"lists are compared after a rest", "after a call, and the backend has", "internal/backend/rest.go",
-		"err != nil || !lists.Equal(&shown) || ", "err != nil || false && !lists.Equal(&shown) || "},
+		"!now.Lists.Equal(&shown) || ", "false && !now.Lists.Equal(&shown) || "},
 }
 
 // restedBusy is the breach if a process ends that is needed.
