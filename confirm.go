@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -107,8 +108,11 @@ func withRest(req *mcp.Request, state *confirm.State) (*mcp.Request, error) {
 }
 
 // keepAnswer returns a result that asks for more input, after which the call goes on without another
-// question.
+// question, within the time that a client has to answer; a negative wait is no limit.
 func (g *Gateway) keepAnswer(res *mcp.Result, rule string, wait time.Duration) (*mcp.Result, error) {
+	if wait < 0 {
+		wait = math.MaxInt64
+	}
 	until := time.Now().Add(wait)
 	if res.Resume != nil {
 		own := *res

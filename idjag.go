@@ -134,7 +134,7 @@ func (c *idJAGCredentials) gate(ctx context.Context, req *mcp.Request, b *active
 	if c.isPerUser() {
 		return c.g.gateOfUser(ctx, req, b, has)
 	}
-	if err := c.g.awaitLists(ctx, b, has); err != nil {
+	if err := c.g.awaitListsAfterSignIn(ctx, b, has); err != nil {
 		return nil, err
 	}
 	return signedIn(req, b, "")

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -128,11 +127,9 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	if err := g.charge(ctx, req, item.entry); err != nil {
 		return nil, err
 	}
-	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(catalog.Tools) }); err != nil {
+	if err := g.awaitLists(ctx, req, catalog.Tools); err != nil {
 		return nil, err
 	}
-	g.awaitFeatureLists(ctx, req)
-	g.awaitSessionLists(ctx, req, anyBackend)
 	v := g.viewFor(viewerOf(req))
 	if !v.catalog.HasFinder() {
 		return nil, errNoProfile // it was removed meanwhile
@@ -184,11 +181,6 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 	if wrong != "" {
 		return toolError(wrong)
 	}
-	if own == catalog.CallToolReadOnly {
-		if e, ok := item.catalog.Tool(name); ok && !e.IsOwn() && !e.ReadOnly {
-			return toolError(fmt.Sprintf("%s: %q does not declare readOnlyHint: call it with %s", own, shorten(name), catalog.CallTool))
-		}
-	}
 	params, err := toolParams(&req.Params, name, arguments)
 	if err != nil {
 		return nil, err
@@ -200,6 +192,9 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 		}
 	}
 	res, err := g.inner(ctx, req, by, "tools/call", params, caller)
+	if _, ok := errors.AsType[*notReadOnlyError](err); ok {
+		return toolError(fmt.Sprintf("%s: %v: call it with %s", own, err, catalog.CallTool))
+	}
 	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
 	}

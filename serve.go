@@ -92,11 +92,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
-	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
+	if f.entry != nil && req.Outer != nil && (f.entry.IsOwn() || !f.entry.App.ForModel()) {
 		f.entry = nil // calls of clients alone
 	}
-	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
-		f.entry = nil // likewise
+	if f.entry != nil && !f.entry.ReadOnly && isReadOnly(req) {
+		return by, nil, &notReadOnlyError{mcp.Errorf(mcp.CodeInvalidParams, "%q does not declare readOnlyHint", shorten(name))}
 	}
 	if f.entry != nil && kind == catalog.Tools {
 		if err := g.checkListed(req, name, f); err != nil {
@@ -243,16 +243,24 @@ func (b *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own st
 	return b.newRequest(req, &params, caller, nil)
 }
 
-// list answers from the catalog, after the backends that are starting have returned
-// their lists or have taken too long.
+// list answers from the catalog.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+	if err := g.awaitLists(ctx, req, kind); err != nil {
 		return nil, err
+	}
+	return g.listNow(req, kind)
+}
+
+// awaitLists waits until the backends that are starting have returned their lists of a kind, those
+// for the sender of the request too, or have taken too long.
+func (g *Gateway) awaitLists(ctx context.Context, req *mcp.Request, kind catalog.Kind) error {
+	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+		return err
 	}
 	g.awaitFeatureLists(ctx, req)
 	g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
-	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
-	return g.listNow(req, kind)
+	g.awaitSessionLists(ctx, req, anyBackend)
+	return nil
 }
 
 // ServeNow returns a list if there is nothing to wait for. With Watch it makes a Gateway

@@ -561,7 +561,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.g.awaitLists(ctx, b, mustSignIn); err != nil {
+	if err := c.g.awaitListsAfterSignIn(ctx, b, mustSignIn); err != nil {
 		return nil, err
 	}
 	return signedIn(req, b, "")
@@ -587,9 +587,9 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// awaitListsAfterSignIn waits until the lists of a backend replace the tool to sign in. The error is that of
 // mustSignIn, for a user whose access the backend does not accept for them.
-func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
+func (g *Gateway) awaitListsAfterSignIn(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()

@@ -480,3 +480,20 @@ func TestWrappersPassEverything(t *testing.T) {
 		},
 	})
 }
+
+// Owners of whom every task has expired, and sessions that have ended while their tasks were listed, are forgotten.
+func TestTaskRegistryForgetsOwners(t *testing.T) {
+	var r taskRegistry
+	now := time.Now()
+	for i := range 100 {
+		r.record(fmt.Sprint(i), listedTask{name: "t"}, now)
+	}
+	r.record("later", listedTask{name: "t"}, now.Add(listedTTL))
+	if n := len(r.byOwner); n != 1 {
+		t.Errorf("after a day %d owners are remembered", n)
+	}
+	r.forget("later")
+	if r.remove("later", 101); len(r.byOwner) != 0 {
+		t.Errorf("%v are remembered after their end", r.byOwner)
+	}
+}
