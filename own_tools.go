@@ -188,7 +188,7 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 	var cut *resultCut
 	if item.cuts {
 		if cut = g.cutOf(req, item.view, by.Call, name, arguments); cut != nil {
-			caller = cut.caller(caller)
+			caller = readWhole(caller, cut.notice)
 		}
 	}
 	res, err := g.inner(ctx, req, by, "tools/call", params, caller)
@@ -257,7 +257,7 @@ func (g *Gateway) nearestTools(req *mcp.Request, name string) string {
 	return "; the nearest are " + strings.Join(names, ", ")
 }
 
-// toolError returns the result of a tool that has failed, for a model to read.
+// toolError returns a result of tools/call that is an error, which a model can read.
 func toolError(text string) (*mcp.Result, error) {
 	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
 }

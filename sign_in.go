@@ -432,11 +432,11 @@ func (a admitted) isUsers() bool {
 	return ok
 }
 
-// forwardAs is admitted.forward for a backend that may be called as the user of the request: a user
+// forwardAs is admitted.send for a backend that may be called as the user of the request: a user
 // without access is asked to sign in.
 func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
 	if b, ok := item.backendOf(item.entry); ok && req.Resumed == nil && !b.isGate(item.view, item.entry) {
-		if b, res, err = item.forward(ctx, field, req, caller); !signin.IsMissing(err) {
+		if b, res, err = item.send(ctx, field, req, caller); !signin.IsMissing(err) {
 			return b, res, err
 		}
 	}
@@ -452,10 +452,10 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 		users, ok = b.access.(signsIn)
 	}
 	if !ok {
-		return item.forward(ctx, field, req, caller)
+		return item.send(ctx, field, req, caller)
 	}
 	next := func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		_, res, err := item.forward(ctx, field, req, caller)
+		_, res, err := item.send(ctx, field, req, caller)
 		return res, err
 	}
 	if b.isGate(item.view, item.entry) {
