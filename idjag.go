@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
@@ -23,7 +24,8 @@ import (
 
 // idJAGCredentials are those of a backend that trusts the assertions of an identity provider.
 type idJAGCredentials struct {
-	*grant.IDJAG
+	grantCredentials
+
 	g     *Gateway
 	name  string // of the backend
 	oauth *config.OAuth
@@ -44,40 +46,23 @@ func newIDJAGCredentials(srv *config.Backend, g *Gateway) (*idJAGCredentials, er
 	}
 	cfg := grant.IDJAGConfig{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, ProviderOAuth: provider, Issuer: o.Issuer,
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), IDTokens: g.idTokens,
+		Scopes: o.Scopes, Resource: access.Resource(o), Parameters: access.Parameters(o), IDTokens: g.idTokens,
 		SharedLists: o.Lists == config.ListsShared, Listed: func() { g.listAgain(srv.Name) }, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
 	if o.IsGateway() {
 		cfg.File = o.IDToken
 	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
-	}
-	if cfg.ProviderClient, err = registrationOf(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
+	if cfg.ProviderClient, err = access.Client(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
 		return nil, err
 	}
-	if cfg.Client, err = registrationOf(server.Issuer, server.ClientID, server.ClientSecret, server.ClientKey); err != nil {
+	if cfg.Client, err = access.Client(server.Issuer, server.ClientID, server.ClientSecret, server.ClientKey); err != nil {
 		return nil, err
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
 	}
 	tokens, err := grant.NewIDJAG(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &idJAGCredentials{tokens, g, srv.Name, o}, nil
-}
-
-// registrationOf returns a configured client at an issuer.
-func registrationOf(issuer, id string, secret, key config.Secret) (oauth.Registration, error) {
-	r := oauth.Registration{Issuer: issuer, ClientID: id, Secret: secret.Token()}
-	if key.IsZero() {
-		return r, nil
-	}
-	var err error
-	r.Key, err = oauth.ParseSigningKey([]byte(key.Reveal()))
-	return r, err
+	return &idJAGCredentials{grantCredentials{tokens, oauthStatusOf(o)}, g, srv.Name, o}, nil
 }
 
 // listAgain has the lists of a server fetched now.
@@ -89,7 +74,7 @@ func (g *Gateway) listAgain(name string) {
 
 // For returns the access of the sender of a request.
 func (c *idJAGCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	sent, err := c.IDJAG.For(ctx, req)
+	sent, err := c.tokens.For(ctx, req)
 	return sent, explainIDJAG(err)
 }
 
@@ -98,7 +83,7 @@ func (c *idJAGCredentials) Refused(ctx context.Context, req *mcp.Request, sent c
 	if r.Status == http.StatusUnauthorized && !c.oauth.IsGateway() && req.Principal == "" && req.Identity == nil && sent.Header == nil {
 		return explainIDJAG(&grant.Missing{Backend: c.name, Reason: grant.NoIDToken}) // the lists are those of users
 	}
-	return explainIDJAG(c.IDJAG.Refused(ctx, req, sent, r))
+	return explainIDJAG(c.tokens.Refused(ctx, req, sent, r))
 }
 
 // explainIDJAG returns the error of a user without an ID token as a fault with its code.
@@ -161,13 +146,3 @@ func (c *idJAGCredentials) held(ctx context.Context, principal string, _ time.Du
 func (*idJAGCredentials) look(context.Context, []string) {}
 
 func (*idJAGCredentials) identity(string) *mcp.Identity { return nil }
-
-func (c *idJAGCredentials) close() { c.Close() }
-
-func (c *idJAGCredentials) retry() { c.Retry() }
-
-func (c *idJAGCredentials) status() *OAuthStatus {
-	s := oauthStatusOf(c.oauth)
-	s.record(c.Last())
-	return s
-}

@@ -48,7 +48,7 @@ func (v *view) listTools(client *mcp.Peer, cursor string) (*mcp.Result, error) {
 	var own clients.Searcher
 	searches := false
 	if client != nil {
-		own, searches = clients.SearcherNamed(infoName(client.Info))
+		own, searches = clients.SearcherNamed(infoMember(client.Info, "name"))
 	}
 	if above := v.cfg.Search.Above; !searches && above >= 0 && v.catalog.WholeBytes() > above*bytesOfToken {
 		return v.catalog.ListFound(cursor)

@@ -219,7 +219,7 @@ func (c *resultCut) orNil() *resultCut {
 func (v *view) maxResult(server string, client *mcp.Peer) int64 {
 	id := ""
 	if client != nil && len(v.cfg.Results.Clients) > 0 {
-		known, _ := clients.SearcherNamed(infoName(client.Info))
+		known, _ := clients.SearcherNamed(infoMember(client.Info, "name"))
 		id = known.ID
 	}
 	return v.cfg.MaxResult(server, id)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -516,8 +515,7 @@ func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	if entry.Kind != catalog.Tools || entry.Own != gateName {
 		return false
 	}
-	i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
-	return i >= 0 && b.needsGate(v.offered[i])
+	return b.needsGate(v.offerOf(b))
 }
 
 // gateInput returns what the catalog has of a backend at which a user has to sign in first. It may
@@ -595,8 +593,7 @@ func (g *Gateway) awaitListsAfterSignIn(ctx context.Context, b *activeBackend, m
 	b.Retry()
 	for {
 		v := g.view.Load()
-		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
-		if i < 0 || !b.needsGate(v.offered[i]) {
+		if !b.needsGate(v.offerOf(b)) {
 			return nil
 		}
 		if err := mustSignIn(); err != nil {
