@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
-	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -77,10 +76,7 @@ func (c *exchangeCredentials) isPerUser() bool {
 func (c *exchangeCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	err := c.exchange.Refused(ctx, req, sent, r)
 	if missing, ok := errors.AsType[*grant.Missing](err); ok {
-		return &mcp.Fault{
-			Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: missing.Backend, Reason: code.AuthSignIn,
-			Message: "it lists its tools only for users with a token that can be exchanged, for each its own", Cause: err,
-		}
+		return signInFault(missing.Backend, "it lists its tools only for users with a token that can be exchanged, for each its own", err)
 	}
 	return err
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
-	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
@@ -92,10 +91,7 @@ func explainIDJAG(err error) error {
 	if !ok {
 		return err
 	}
-	return &mcp.Fault{
-		Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: missing.Backend, Reason: code.AuthSignIn, Cause: err,
-		Message: fmt.Sprintf("%v, which vouches for the users of this server", missing),
-	}
+	return signInFault(missing.Backend, fmt.Sprintf("%v, which vouches for the users of this server", missing), err)
 }
 
 // dialog returns the dialog in which a user signs in at the identity provider.

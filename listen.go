@@ -100,7 +100,9 @@ func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mc
 	g.changed.add(l)
 	l.seen = g.initialSeen(l.client, want)
 	if len(want.URIs)+len(want.TaskIDs) > 0 {
-		l.sub = &subscription{listener: l, req: req}
+		own := *req
+		own.Identity = l.client.identity // as for the client, that of the latest request of a session
+		l.sub = &subscription{listener: l, req: &own}
 		l.ctx, l.sub.cancel = context.WithCancel(ctx)
 		l.want = l.sub.subscribe(want)
 	}

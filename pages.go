@@ -108,6 +108,9 @@ func (r *pageRead) judge(res *mcp.Result) (*mcp.Result, error) {
 	}
 }
 
+// maxHeldPages bounds the pages that are known to be held: servers choose their names.
+const maxHeldPages = 1000
+
 // noteHeld keeps the problem of a page, or that it has none. It reports whether that is a new problem.
 func (p *pinsInUse) noteHeld(key pins.Key, problem string) bool {
 	p.mu.Lock()
@@ -119,7 +122,7 @@ func (p *pinsInUse) noteHeld(key pins.Key, problem string) bool {
 		delete(p.held, key)
 		return false
 	}
-	if p.held == nil {
+	if p.held == nil || len(p.held) >= maxHeldPages {
 		p.held = make(map[pins.Key]string)
 	}
 	p.held[key] = problem

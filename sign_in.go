@@ -373,7 +373,12 @@ func (c *userCredentials) explain(err error) error {
 		}
 		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", why, tool, c.srv.Name)
 	}
-	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
+	return signInFault(c.srv.Name, how, err)
+}
+
+// signInFault is the error of a request for which a user has to sign in.
+func signInFault(server, text string, cause error) *mcp.Fault {
+	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: server, Reason: code.AuthSignIn, Message: text, Cause: cause}
 }
 
 // signInHint returns a text of explain with the name that the clients of a view know the tool by.

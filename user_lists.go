@@ -406,15 +406,22 @@ func (u *listUser) unneeded(v *view) (all []*userList) {
 	return all
 }
 
-// drop ends the tracking of one list.
-func (u *listUser) drop(one *userList) {
+// change calls f with the lock, and wakes the listens of the user if f reports a change.
+func (u *listUser) change(f func() (changed bool)) {
 	u.mu.Lock()
-	changed := u.endLocked(one)
-	delete(u.lists, one.of.Backend)
+	changed := f()
 	u.mu.Unlock()
 	if changed {
 		u.all.g.changed.wakeUser(u.principal)
 	}
+}
+
+// drop ends the tracking of one list.
+func (u *listUser) drop(one *userList) {
+	u.change(func() bool {
+		delete(u.lists, one.of.Backend)
+		return u.endLocked(one)
+	})
 }
 
 // endLocked ends a tracker. It reports whether what the user is offered has changed.
@@ -452,12 +459,7 @@ func (u *listUser) setLocked(key *backend.Backend, o *backend.Offer) (changed bo
 // its lists, or ends that. It waits for no more than a read of the vault.
 func (u *listUser) check(ctx context.Context, b *activeBackend, age time.Duration) {
 	held, err := b.access.(userAccess).held(ctx, u.principal, age) //nolint:forcetypeassert // the only backends with lists of users
-	u.mu.Lock()
-	changed := u.applyLocked(b, held, err) //nolint:contextcheck // what it begins to track outlives the request
-	u.mu.Unlock()
-	if changed {
-		u.all.g.changed.wakeUser(u.principal)
-	}
+	u.change(func() bool { return u.applyLocked(b, held, err) })   //nolint:contextcheck // what it begins to track outlives the request
 }
 
 func (u *listUser) applyLocked(b *activeBackend, held grant.Held, err error) (changed bool) {
@@ -500,7 +502,7 @@ func (u *listUser) startLocked(one *userList, held grant.Held, last *backend.Off
 	cfg.Lacking, cfg.Beyond = backend.AllFeatures&^u.features, u.features&^backend.AllFeatures
 	cfg.Identity = func() *mcp.Identity { return b.access.(userAccess).identity(u.principal) } //nolint:forcetypeassert // as in check
 	cfg.Last, cfg.LastReason = last, "it has not been reached since the last sign-in"
-	cfg.Changed = func() { u.noteOffer(one, tracker) }
+	cfg.Changed = func() { u.change(func() bool { return u.takeOfferLocked(one, tracker) }) }
 	cfg.Turn = b.users.slots.acquire
 	tracker = backend.New(cfg)
 	ctx, cancel := context.WithCancel(b.users.ctx)
@@ -508,16 +510,8 @@ func (u *listUser) startLocked(one *userList, held grant.Held, last *backend.Off
 	b.users.begin(func() { tracker.Run(ctx) })
 }
 
-// noteOffer takes the offer of a tracker.
-func (u *listUser) noteOffer(one *userList, tracker *backend.Backend) {
-	if u.takeOffer(one, tracker) {
-		u.all.g.changed.wakeUser(u.principal)
-	}
-}
-
-func (u *listUser) takeOffer(one *userList, tracker *backend.Backend) (changed bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// takeOfferLocked takes the offer of a tracker.
+func (u *listUser) takeOfferLocked(one *userList, tracker *backend.Backend) (changed bool) {
 	o := tracker.Offer()
 	switch {
 	case one.Backend != tracker: // it was replaced, or has ended
