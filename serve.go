@@ -92,8 +92,11 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
 	req.Timeline.Mark(mcp.StageResolved)
-	if f.entry != nil && req.Outer != nil && (f.entry.IsOwn() || !f.entry.App.ForModel()) {
+	if f.entry != nil && f.entry.IsOwn() && req.Outer != nil {
 		f.entry = nil // calls of clients alone
+	}
+	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
+		f.entry = nil // likewise
 	}
 	if f.entry != nil && !f.entry.ReadOnly && isReadOnly(req) {
 		return by, nil, &notReadOnlyError{mcp.Errorf(mcp.CodeInvalidParams, "%q does not declare readOnlyHint", shorten(name))}
