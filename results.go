@@ -197,7 +197,7 @@ func (g *Gateway) taskCut(req *mcp.Request, b *activeBackend, name string) *resu
 	}
 	c := &resultCut{g: g, req: req, v: g.viewFor(viewerOf(req)), isTask: true, origin: resultOrigin{server: b.Name(), task: name}}
 	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if e, ok := c.v.catalog.Tool(tool); ok {
+		if e, ok := c.v.catalog.Tool(tool); ok && e.BackendName == b.Name() {
 			c.origin.tool, c.hasSchema = tool, hasOutputSchema(e.JSON())
 		}
 	}
