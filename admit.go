@@ -99,7 +99,7 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	text := fmt.Sprintf("policy %s does not allow %s", d.Rule, what)
 	if req.Method == "tools/call" {
 		// A model can read it, and mend its arguments.
-		res, err := errorResult(text)
+		res, err := toolError(text)
 		return admitted{}, &policyRefusal{res, err, why}
 	}
 	return admitted{}, &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyDenied, Message: text}, why: why}

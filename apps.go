@@ -95,9 +95,7 @@ func (g *Gateway) findOwn(ctx context.Context, req *mcp.Request, name string) (l
 	// Another app may have the name. However the wait ends, the answer is what is known then.
 	_ = g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return g.asSeenBy(of, v).appsPending() })
 	g.awaitFeatureLists(ctx, req)
-	if g.view.Load().users != nil {
-		g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
-	}
+	g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
 	v := g.viewFor(of)
 	if f := (lookup{kind: catalog.Tools, name: name}).find(v); f.entry != nil {
 		return f, true, g.checkListed(req, name, f)

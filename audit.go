@@ -92,15 +92,8 @@ func resultOutcome(res *mcp.Result) audit.Outcome {
 
 // clientName returns the name that a client declares. It is shown and never relied
 // upon.
-func clientName(implementation []byte) string {
-	var info struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-	}
-	if json.Unmarshal(implementation, &info) != nil {
-		return ""
-	}
-	return strings.TrimSpace(info.Name + " " + info.Version)
+func clientName(info []byte) string {
+	return strings.TrimSpace(infoMember(info, "name") + " " + infoMember(info, "version"))
 }
 
 // traceOf returns the id of the trace that a request belongs to and that of the client's

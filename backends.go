@@ -112,7 +112,6 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
 	b.hasNames = new(atomic.Bool)
 	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
-	secrets := b.secrets()
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
 		now := b.Offer()
@@ -120,31 +119,12 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 		offer = now
 		g.requestRebuild()
 	}
-	b.Backend = backend.New(backend.Config{
-		Name:       b.srv.Name,
-		Sole:       g.onlyClient.waiterFor(b),
-		Handler:    h,
-		Info:       g.info,
-		ByAccess:   b.users != nil,
-		Idle:       b.limits.CallIdle,
-		Max:        b.callMax(),
-		MaxKey:     b.maxKey(),
-		Handshake:  b.limits.Handshake,
-		MaxItems:   b.limits.ToolsPerBackend,
-		MaxPages:   b.limits.Pages,
-		Last:       last.offer,
-		LastReason: last.reason,
-		Stopped:    last.stopped,
-		Kept:       g.keptOffer(&b.srv),
-		Keep:       g.keepOffer(&b.srv),
-		Rest:       g.restOf(b),
-		Changed:    changed,
-		Turn:       g.startSlotFor(b),
-		Late:       g.noteLag,
-		Observe:    g.observeOwn(b.srv.Name, b.metrics),
-		Secrets:    secrets,
-		Logger:     slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
-	})
+	cfg := g.trackerConfig(b)
+	cfg.Handler, cfg.Sole = h, g.onlyClient.waiterFor(b)
+	cfg.Last, cfg.LastReason, cfg.Stopped = last.offer, last.reason, last.stopped
+	cfg.Kept, cfg.Keep, cfg.Rest = g.keptOffer(&b.srv), g.keepOffer(&b.srv), g.restOf(b)
+	cfg.Changed, cfg.Turn, cfg.Late = changed, g.startSlotFor(b), g.noteLag
+	b.Backend = backend.New(cfg)
 	offer = b.Offer()
 	ctx, cancel := context.WithCancel(g.ctx)
 	b.cancel, b.done = cancel, make(chan struct{})
@@ -157,9 +137,25 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 	return b
 }
 
-// secrets returns what is removed from logs and the reasons of failures.
-func (b *activeBackend) secrets() *redact.Redactor {
-	return redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
+// trackerConfig returns what all have in common that track what a backend offers, be it to anybody or
+// to one user.
+func (g *Gateway) trackerConfig(b *activeBackend) backend.Config {
+	// What is removed from logs and the reasons of failures.
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
+	return backend.Config{
+		Name:      b.srv.Name,
+		Info:      g.info,
+		ByAccess:  b.users != nil,
+		Idle:      b.limits.CallIdle,
+		Max:       b.callMax(),
+		MaxKey:    b.maxKey(),
+		Handshake: b.limits.Handshake,
+		MaxItems:  b.limits.ToolsPerBackend,
+		MaxPages:  b.limits.Pages,
+		Observe:   g.observeOwn(b.srv.Name, b.metrics),
+		Secrets:   secrets,
+		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
+	}
 }
 
 // callMax returns the limit of the duration of a call.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/oidc"
@@ -27,12 +28,11 @@ func (g *Gateway) useBrowser(out *signin.Config, cfg *config.Config) error {
 	if err != nil {
 		return config.Problems{cfg.Problem("auth.browser.issuer", err.Error(), "")}
 	}
-	client := oauth.Registration{Issuer: iss.Issuer, ClientID: b.ClientID, Secret: b.ClientSecret.Token(), Source: oauth.SourceGiven}
-	if !b.ClientKey.IsZero() {
-		if client.Key, err = oauth.ParseSigningKey([]byte(b.ClientKey.Reveal())); err != nil {
-			return config.Problems{cfg.Problem("auth.browser.clientKey", err.Error(), "")}
-		}
+	client, err := access.Client(iss.Issuer, b.ClientID, b.ClientSecret, b.ClientKey)
+	if err != nil {
+		return config.Problems{cfg.Problem("auth.browser.clientKey", err.Error(), "")}
 	}
+	client.Source = oauth.SourceGiven
 	out.Provider = oidc.New(oidc.Config{
 		Client: client, Scopes: b.Scopes, OAuth: requests, Logger: g.log,
 		Verify: func(ctx context.Context, nonce string, token mcp.Token) (string, time.Time, error) {

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -86,15 +84,10 @@ func (s *clientsSeen) all() []ClientStatus {
 	all := []ClientStatus{}
 	s.mu.RLock()
 	for info, seen := range s.clients {
-		c := ClientStatus{Protocol: seen.version, First: seen.first, Last: time.Unix(0, seen.last.Load())}
-		var said struct {
-			Name    string `json:"name"`
-			Version string `json:"version"`
-		}
-		if json.Unmarshal([]byte(info), &said) == nil {
-			c.Name, c.Version = said.Name, said.Version
-		}
-		all = append(all, c)
+		all = append(all, ClientStatus{
+			Name: infoMember([]byte(info), "name"), Version: infoMember([]byte(info), "version"),
+			Protocol: seen.version, First: seen.first, Last: time.Unix(0, seen.last.Load()),
+		})
 	}
 	s.mu.RUnlock()
 	slices.SortFunc(all, func(a, b ClientStatus) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Name, b.Name)) })

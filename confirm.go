@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
@@ -68,11 +69,7 @@ func (g *Gateway) forwardAnswered(ctx context.Context, by servedBy, item admitte
 	}
 	var res *mcp.Result
 	var err error
-	if item.isUsers() {
-		by.backend, res, err = g.forwardAs(ctx, item, field, req, caller)
-	} else {
-		by.backend, res, err = item.forward(ctx, field, req, caller)
-	}
+	by.backend, res, err = g.forward(ctx, item, field, req, caller)
 	if item.asks && err == nil && req.TakesInputRequired && res.Type() == mcp.ResultInputRequired {
 		res, err = g.keepAnswer(res, by.rule, item.cfg.Limits.InputWait)
 	}
@@ -107,8 +104,11 @@ func withRest(req *mcp.Request, state *confirm.State) (*mcp.Request, error) {
 }
 
 // keepAnswer returns a result that asks for more input, after which the call goes on without another
-// question.
+// question, within the time that a client has to answer; a negative wait is no limit.
 func (g *Gateway) keepAnswer(res *mcp.Result, rule string, wait time.Duration) (*mcp.Result, error) {
+	if wait < 0 {
+		wait = math.MaxInt64
+	}
 	until := time.Now().Add(wait)
 	if res.Resume != nil {
 		own := *res
@@ -206,7 +206,7 @@ func (g *Gateway) notConfirmed(ctx context.Context, req *mcp.Request, by *verdic
 	}
 	text = fmt.Sprintf("%s (rule %s of the policy)", text, by.rule)
 	if by.answer != answerNone && req.Method == "tools/call" {
-		return errorResult(text + "; it was not sent to the server")
+		return toolError(text + "; it was not sent to the server")
 	}
 	f := &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.PolicyConfirm, Message: text, Cause: why}
 	if ctx.Err() != nil {

@@ -187,3 +187,23 @@ func TestConfirmAndQuotasInEachCell(t *testing.T) {
 		})
 	}
 }
+
+// What a user has agreed to goes on without another question, also with no limits.inputWait.
+func TestConfirmGoesOnWithoutLimit(t *testing.T) {
+	withConfirm(t, func(cfg *config.Config) { cfg.Limits.InputWait = -1 }, func(p *confirmPeers) {
+		if !p.server.Modern {
+			return
+		}
+		p.server.On["tools/call"] = func(x *faultyserver.Exchange) {
+			if strings.Contains(string(x.Msg.Params.Bytes()), `"requestState":"its own"`) {
+				x.Result(`{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
+				return
+			}
+			x.Result(`{"resultType":"input_required","requestState":"its own","inputRequests":{"why":{"method":"elicitation/create","params":{"message":"why?","requestedSchema":{"type":"object","properties":{}}}}}}`)
+		}
+		asked := p.modern("tools/call", "crm__delete", withForm, arguments)
+		second := p.modern("tools/call", "crm__delete", withForm, arguments+retry(p.t, asked, accepted))
+		time.Sleep(time.Minute)
+		p.want("its answer", p.modern("tools/call", "crm__delete", withForm, arguments+retry(p.t, second, accepted)), 2, `"done"`)
+	})
+}

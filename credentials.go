@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -63,52 +64,68 @@ type OAuthStatus struct {
 
 // credentialsFor returns the Credentials of a server, or nil if it has none.
 func (g *Gateway) credentialsFor(srv *config.Backend) backendCredentials {
-	switch {
+	var made backendCredentials
+	var err error
+	switch o := srv.OAuth; {
 	case srv.HeadersHelper != nil:
-		h := srv.HeadersHelper
-		helper, err := grant.NewHelper(grant.HelperConfig{
-			Backend: srv.Name, URL: srv.URL, Command: h.Command, Env: environ(h.Env), Every: h.Every, Logger: g.log, Tried: g.countRefreshes(srv.Name),
-		})
-		if err != nil {
-			return &brokenCredentials{helperStatus(), err}
+		made, err = newHelperCredentials(srv, g)
+	case o != nil && o.GrantType() == config.GrantIDJAG:
+		made, err = newIDJAGCredentials(srv, g)
+	case o != nil && o.IsGateway():
+		made, err = newOwnCredentials(srv, g)
+	case o != nil && o.GrantType() == config.GrantExchange:
+		made, err = newExchangeCredentials(srv, g)
+	default:
+		if users := g.usersFor(srv); users != nil {
+			return users
 		}
-		return &helperCredentials{helper}
-	case srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG:
-		vouched, err := newIDJAGCredentials(srv, g)
-		if err != nil {
-			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
-		}
-		return vouched
-	case srv.OAuth != nil && srv.OAuth.IsGateway():
-		own, err := newOwnCredentials(srv, g)
-		if err != nil {
-			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
-		}
-		return own
-	case srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantExchange:
-		users, err := newExchangeCredentials(srv, g)
-		if err != nil {
-			return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
-		}
-		return users
+		return nil
 	}
-	if users := g.usersFor(srv); users != nil {
-		return users
+	switch {
+	case err == nil:
+		return made
+	case srv.HeadersHelper != nil:
+		return &brokenCredentials{helperStatus(), err}
+	default:
+		return &brokenCredentials{oauthStatusOf(srv.OAuth), err}
 	}
-	return nil
 }
 
-// helperCredentials are the headers that a program prints.
-type helperCredentials struct{ *grant.Helper }
+// newHelperCredentials returns the headers that a program prints.
+func newHelperCredentials(srv *config.Backend, g *Gateway) (*grantCredentials, error) {
+	h := srv.HeadersHelper
+	helper, err := grant.NewHelper(grant.HelperConfig{
+		Backend: srv.Name, URL: srv.URL, Command: h.Command, Env: environ(h.Env), Every: h.Every, Logger: g.log, Tried: g.countRefreshes(srv.Name),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &grantCredentials{helper, helperStatus()}, nil
+}
 
-func (c *helperCredentials) close() { c.Close() }
+// grantCredentials are the Credentials of package grant, with what the configuration alone determines of
+// their status.
+type grantCredentials struct {
+	tokens
+	known *OAuthStatus
+}
 
-func (c *helperCredentials) retry() { c.Retry() }
+// tokens obtains the credentials of a backend.
+type tokens interface {
+	client.Credentials
+	Last() grant.Attempt
+	Retry()
+	Close()
+}
 
-func (c *helperCredentials) status() *OAuthStatus {
-	s := helperStatus()
+func (c *grantCredentials) close() { c.Close() }
+
+func (c *grantCredentials) retry() { c.Retry() }
+
+func (c *grantCredentials) status() *OAuthStatus {
+	s := *c.known
 	s.record(c.Last())
-	return s
+	return &s
 }
 
 func helperStatus() *OAuthStatus { return &OAuthStatus{As: config.AsGateway, Grant: "headersHelper"} }
@@ -127,13 +144,8 @@ func (s *OAuthStatus) record(last grant.Attempt) {
 	}
 }
 
-// ownCredentials are those of a backend that the gateway calls as itself.
-type ownCredentials struct {
-	*grant.Gateway
-	oauth *config.OAuth
-}
-
-func newOwnCredentials(srv *config.Backend, g *Gateway) (*ownCredentials, error) {
+// newOwnCredentials returns those of a backend that the gateway calls as itself.
+func newOwnCredentials(srv *config.Backend, g *Gateway) (*grantCredentials, error) {
 	o := srv.OAuth
 	requests, err := oauth.New(oauth.Config{Backend: srv.URL, Issuer: o.Issuer, FixedEndpoints: o.Endpoints == config.Endpoints20250326})
 	if err != nil {
@@ -141,22 +153,13 @@ func newOwnCredentials(srv *config.Backend, g *Gateway) (*ownCredentials, error)
 	}
 	cfg := grant.Config{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests,
-		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), Logger: g.log, Tried: g.countRefreshes(srv.Name),
+		Scopes: o.Scopes, Resource: access.Resource(o), Parameters: access.Parameters(o), Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
+	if cfg.Client, err = access.Client(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
+		return nil, err
 	}
 	if o.GrantType() == config.GrantJWTBearer {
 		cfg.Assertion = o.Assertion
-	}
-	if !o.ClientKey.IsZero() {
-		if cfg.Client.Key, err = oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
-			return nil, err
-		}
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
 	}
 	if o.Audience != "" {
 		cfg.Parameters["audience"] = o.Audience
@@ -165,17 +168,7 @@ func newOwnCredentials(srv *config.Backend, g *Gateway) (*ownCredentials, error)
 	if err != nil {
 		return nil, err
 	}
-	return &ownCredentials{tokens, o}, nil
-}
-
-func (c *ownCredentials) close() { c.Close() }
-
-func (c *ownCredentials) retry() { c.Retry() }
-
-func (c *ownCredentials) status() *OAuthStatus {
-	s := oauthStatusOf(c.oauth)
-	s.record(c.Last())
-	return s
+	return &grantCredentials{tokens, oauthStatusOf(o)}, nil
 }
 
 // oauthStatusOf returns what the configuration alone determines.

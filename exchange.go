@@ -12,7 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -20,10 +20,12 @@ import (
 
 // exchangeCredentials are those of a backend that is called with the tokens of users, exchanged.
 type exchangeCredentials struct {
-	*grant.Exchange
-	oauth *config.OAuth
-	g     *Gateway
-	name  string // of the backend
+	grantCredentials // of exchange
+
+	exchange *grant.Exchange
+	oauth    *config.OAuth
+	g        *Gateway
+	name     string // of the backend
 
 	mu      sync.RWMutex
 	senders map[string]sender // by principal, of those with lists of their own
@@ -47,27 +49,21 @@ func newExchangeCredentials(srv *config.Backend, g *Gateway) (*exchangeCredentia
 	}
 	cfg := grant.ExchangeConfig{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, Issuer: o.Issuer,
-		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
-		Scopes: o.Scopes, Resource: o.Resource, Audience: o.Audience, Parameters: make(map[string]string),
+		Scopes: o.Scopes, Resource: access.Resource(o), Audience: o.Audience, Parameters: access.Parameters(o),
 		SharedLists: o.Lists == config.ListsShared, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
-	}
-	if !o.ClientKey.IsZero() {
-		if cfg.Client.Key, err = oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
-			return nil, err
-		}
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
+	if cfg.Client, err = access.Client(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
+		return nil, err
 	}
 	tokens, err := grant.NewExchange(cfg)
 	if err != nil {
 		return nil, err
 	}
 	g.exchanges.Store(true)
-	return &exchangeCredentials{Exchange: tokens, oauth: o, g: g, name: srv.Name, senders: make(map[string]sender)}, nil
+	return &exchangeCredentials{
+		grantCredentials: grantCredentials{tokens, oauthStatusOf(o)}, exchange: tokens,
+		oauth: o, g: g, name: srv.Name, senders: make(map[string]sender),
+	}, nil
 }
 
 // isPerUser reports whether users have lists of their own.
@@ -78,26 +74,23 @@ func (c *exchangeCredentials) isPerUser() bool {
 // Refused is grant.Exchange.Refused. That a server does not list for everybody is a fault with its
 // code.
 func (c *exchangeCredentials) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
-	err := c.Exchange.Refused(ctx, req, sent, r)
+	err := c.exchange.Refused(ctx, req, sent, r)
 	if missing, ok := errors.AsType[*grant.Missing](err); ok {
-		return &mcp.Fault{
-			Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: missing.Backend, Reason: code.AuthSignIn,
-			Message: "it lists its tools only for users with a token that can be exchanged, for each its own", Cause: err,
-		}
+		return signInFault(missing.Backend, "it lists its tools only for users with a token that can be exchanged, for each its own", err)
 	}
 	return err
 }
 
 // note keeps the identity of a sender, with which its lists are requested.
 func (c *exchangeCredentials) note(id *mcp.Identity) {
-	if !c.isPerUser() || c.identity(id.Principal) == id || !c.Accepts(id) {
+	if !c.isPerUser() || c.identity(id.Principal) == id || !c.exchange.Accepts(id) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, has := c.senders[id.Principal]
 	if !has && len(c.senders) >= maxSenders {
-		maps.DeleteFunc(c.senders, func(_ string, s sender) bool { return !c.Accepts(s.Identity) })
+		maps.DeleteFunc(c.senders, func(_ string, s sender) bool { return !c.exchange.Accepts(s.Identity) })
 	}
 	if has || len(c.senders) < maxSenders {
 		c.senders[id.Principal] = sender{id, before.serial + 1}
@@ -123,16 +116,6 @@ func (c *exchangeCredentials) held(_ context.Context, principal string, _ time.D
 	return grant.Held{Serial: s.serial}, nil
 }
 
-func (c *exchangeCredentials) close() { c.Close() }
-
-func (c *exchangeCredentials) retry() { c.Retry() }
-
-func (c *exchangeCredentials) status() *OAuthStatus {
-	s := oauthStatusOf(c.oauth)
-	s.record(c.Last())
-	return s
-}
-
 // noteLister has lists that are the same for all users fetched with the token of
 // a sender, if there was none with a valid token before. Others are fetched with that of each.
 func (g *Gateway) noteLister(req *mcp.Request) {
@@ -142,7 +125,7 @@ func (g *Gateway) noteLister(req *mcp.Request) {
 	for _, b := range g.view.Load().backends {
 		if users, ok := b.access.(*exchangeCredentials); ok {
 			users.note(req.Identity)
-			if users.Offer(req.Identity) {
+			if users.exchange.Offer(req.Identity) {
 				b.Retry()
 			}
 		}

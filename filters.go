@@ -4,7 +4,6 @@
 package signalbox
 
 import (
-	"context"
 	"maps"
 	"math"
 	"reflect"
@@ -15,8 +14,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/bound"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
-	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -70,7 +67,7 @@ func (g *Gateway) refuseByFilter(req *mcp.Request, f lookupResult) *policyRefusa
 	why := g.filteredBy(index)
 	text := why.rule + ": " + say
 	if req.Method == "tools/call" {
-		res, err := errorResult(text)
+		res, err := toolError(text)
 		return &policyRefusal{res, err, why}
 	}
 	return &policyRefusal{err: &mcp.Fault{Code: mcp.CodeInvalidParams, Outcome: mcp.NotDispatched, Reason: code.FilterRefused, Message: text}, why: why}
@@ -81,11 +78,6 @@ func (g *Gateway) filteredBy(index int) verdict {
 	why := verdict{decision: filtered, rule: config.FilterPath(index)}
 	g.metrics.Decisions(why.rule, filtered).Inc()
 	return why
-}
-
-// errorResult returns a result of tools/call that is an error, which a model can read.
-func errorResult(text string) (*mcp.Result, error) {
-	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
 }
 
 // resultFilter filters the results of one item, or of one task.
@@ -143,7 +135,7 @@ func (f *resultFilter) apply(method string, res *mcp.Result) (out *mcp.Result, r
 	failed := func(index int) (*mcp.Result, int, error) {
 		const text = "its result could not be filtered, and is withheld"
 		if method == "tools/call" {
-			res, err := errorResult("backend " + f.server + ": " + text + "; the request was executed")
+			res, err := toolError("backend " + f.server + ": " + text + "; the request was executed")
 			return res, index, err
 		}
 		return nil, index, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: f.server, Reason: code.FilterFailed, Message: text}
@@ -155,16 +147,13 @@ func (f *resultFilter) apply(method string, res *mcp.Result) (out *mcp.Result, r
 	if err != nil {
 		return failed(index)
 	}
-	if len(raw) == len(res.Bytes()) && &raw[0] == &res.Bytes()[0] {
+	switch out, err = withBytes(res, raw); {
+	case err != nil:
+		return failed(index)
+	case out == res:
 		return res, -1, nil
 	}
-	object, err := res.WithBytes(raw)
-	if err != nil {
-		return failed(index)
-	}
-	own := *res
-	own.Object = object
-	return &own, index, nil
+	return out, index, nil
 }
 
 // filterResult applies a filter to the answer to a call. why is the decision about the call so far.
@@ -178,51 +167,13 @@ func (g *Gateway) filterResult(f *resultFilter, method string, why verdict, res 
 	return why, res, err
 }
 
-// notice applies a filter to a notification of a task. It reports false if it cannot be filtered.
-func (f *resultFilter) notice(n *mcp.Notification) (*mcp.Notification, bool) {
+// notice applies a filter to a notification of a task. It returns nil if it cannot be filtered.
+func (f *resultFilter) notice(n *mcp.Notification) *mcp.Notification {
 	raw, _, err := f.Apply(n.Params.Bytes(), f.server, f.most)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	params, err := n.Params.WithBytes(raw)
-	if err != nil {
-		return nil, false
-	}
-	own := *n
-	own.Params = params
-	return &own, true
-}
-
-// wholeCaller is the Caller of a request with filters for its result, which is read as a whole.
-type wholeCaller struct {
-	mcp.Caller
-	mcp.CallerExtension // of Caller
-
-	filter *resultFilter
-}
-
-func (f *resultFilter) caller(of mcp.Caller) mcp.Caller {
-	return &wholeCaller{of, of.Extension(), f}
-}
-
-// Extension returns the caller itself, which changes Receive.
-func (c *wholeCaller) Extension() mcp.CallerExtension { return c }
-
-// Receive reports false.
-func (c *wholeCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
-	return false, nil
-}
-
-// Notify filters notifications of tasks, which may have a result. One that cannot be filtered is
-// dropped; the task has the same state when the client asks for it.
-func (c *wholeCaller) Notify(ctx context.Context, n *mcp.Notification) error {
-	if n.Method == listen.MethodTask {
-		var ok bool
-		if n, ok = c.filter.notice(n); !ok {
-			return nil
-		}
-	}
-	return c.Caller.Notify(ctx, n)
+	return withParams(n, raw)
 }
 
 // filters explains which filters are for an item.

@@ -81,9 +81,12 @@ type Gateway struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that New and Reload start
 
-	draining atomic.Bool // or closed
-	mu       sync.Mutex  // held during Reload; nothing is added to wg after closed is set
-	closed   bool
+	draining atomic.Bool   // or closed
+	stopped  chan struct{} // closed when stop has ended
+
+	mu     sync.Mutex // held during Reload; nothing is added to wg after closed is set
+	closed bool
+	cut    context.CancelFunc // ends the graceful part of stop; set with closed
 }
 
 // New returns a Gateway for the backends of the configuration. It does not wait for
@@ -132,6 +135,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		version:    cmp.Or(effective.Version, buildVersion()),
 		started:    time.Now(),
 		rebuild:    make(chan struct{}, 1),
+		stopped:    make(chan struct{}),
 		startSlots: newStartSlots(opt.Starts),
 		lag:        metrics.NewLag(),
 		recorder:   recorder.New(),
@@ -223,7 +227,8 @@ func (g *Gateway) Ready() bool { return !g.draining.Load() }
 
 // Shutdown stops the Gateway gracefully: it refuses new requests, waits for running
 // ones, ends the streams, and then stops the backends. When ctx ends, it cancels what
-// is left. It returns after the last goroutine has ended, and may be called again.
+// is left. It returns after the last goroutine has ended, and may be called again, also
+// while another call of it runs.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.Drain()
 	err := g.server.Shutdown(ctx)
@@ -242,11 +247,21 @@ func (g *Gateway) Close() error {
 // end-of-file, then a signal, then a stronger one.
 const closeTimeout = 12 * time.Second
 
-// stop stops the backends and all goroutines. Only the first call has an effect.
+// stop stops the backends and all goroutines. A further call waits for the first one, which is no
+// longer graceful when the ctx of either ends.
 func (g *Gateway) stop(ctx context.Context) error {
-	if !g.markClosed() {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	if !g.markClosed(cut) {
+		select {
+		case <-g.stopped:
+		case <-ctx.Done():
+			g.cut()
+			<-g.stopped
+		}
 		return nil
 	}
+	defer close(g.stopped)
 	g.cancel()
 	g.results.close()
 	backends := g.view.Load().backends
@@ -283,11 +298,12 @@ func (g *Gateway) begin(f func()) bool {
 	return true
 }
 
-func (g *Gateway) markClosed() bool {
+func (g *Gateway) markClosed(cut context.CancelFunc) (first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := !g.closed
-	g.closed = true
+	if first = !g.closed; first {
+		g.closed, g.cut = true, cut
+	}
 	g.draining.Store(true)
 	return first
 }

@@ -19,6 +19,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -399,4 +400,38 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// Each call of Close returns after the last goroutine has ended, also one beside another.
+func TestCloseBesideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		h := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			if req.Method == "tools/list" {
+				<-release
+				return mcp.NewResult([]byte(`{"tools":[]}`))
+			}
+			return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
+		})
+		g := gatewaytest.New(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "b", Handler: h}}})
+		synctest.Wait()
+		var ended atomic.Int32
+		for range 2 {
+			go func() {
+				if err := g.Close(); err != nil {
+					t.Error(err)
+				}
+				ended.Add(1)
+			}()
+			synctest.Wait()
+		}
+		if n := ended.Load(); n != 0 {
+			t.Errorf("%d calls of Close returned while a backend was still in use", n)
+		}
+		close(release)
+		synctest.Wait()
+		if n := ended.Load(); n != 2 {
+			t.Errorf("%d calls of Close returned after the backend had ended, want 2", n)
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/signin"
@@ -23,7 +23,8 @@ import (
 
 // idJAGCredentials are those of a backend that trusts the assertions of an identity provider.
 type idJAGCredentials struct {
-	*grant.IDJAG
+	grantCredentials
+
 	g     *Gateway
 	name  string // of the backend
 	oauth *config.OAuth
@@ -44,40 +45,23 @@ func newIDJAGCredentials(srv *config.Backend, g *Gateway) (*idJAGCredentials, er
 	}
 	cfg := grant.IDJAGConfig{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, ProviderOAuth: provider, Issuer: o.Issuer,
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string), IDTokens: g.idTokens,
+		Scopes: o.Scopes, Resource: access.Resource(o), Parameters: access.Parameters(o), IDTokens: g.idTokens,
 		SharedLists: o.Lists == config.ListsShared, Listed: func() { g.listAgain(srv.Name) }, Logger: g.log, Tried: g.countRefreshes(srv.Name),
 	}
 	if o.IsGateway() {
 		cfg.File = o.IDToken
 	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
-	}
-	if cfg.ProviderClient, err = registrationOf(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
+	if cfg.ProviderClient, err = access.Client(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
 		return nil, err
 	}
-	if cfg.Client, err = registrationOf(server.Issuer, server.ClientID, server.ClientSecret, server.ClientKey); err != nil {
+	if cfg.Client, err = access.Client(server.Issuer, server.ClientID, server.ClientSecret, server.ClientKey); err != nil {
 		return nil, err
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
 	}
 	tokens, err := grant.NewIDJAG(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &idJAGCredentials{tokens, g, srv.Name, o}, nil
-}
-
-// registrationOf returns a configured client at an issuer.
-func registrationOf(issuer, id string, secret, key config.Secret) (oauth.Registration, error) {
-	r := oauth.Registration{Issuer: issuer, ClientID: id, Secret: secret.Token()}
-	if key.IsZero() {
-		return r, nil
-	}
-	var err error
-	r.Key, err = oauth.ParseSigningKey([]byte(key.Reveal()))
-	return r, err
+	return &idJAGCredentials{grantCredentials{tokens, oauthStatusOf(o)}, g, srv.Name, o}, nil
 }
 
 // listAgain has the lists of a server fetched now.
@@ -89,7 +73,7 @@ func (g *Gateway) listAgain(name string) {
 
 // For returns the access of the sender of a request.
 func (c *idJAGCredentials) For(ctx context.Context, req *mcp.Request) (client.Credential, error) {
-	sent, err := c.IDJAG.For(ctx, req)
+	sent, err := c.tokens.For(ctx, req)
 	return sent, explainIDJAG(err)
 }
 
@@ -98,7 +82,7 @@ func (c *idJAGCredentials) Refused(ctx context.Context, req *mcp.Request, sent c
 	if r.Status == http.StatusUnauthorized && !c.oauth.IsGateway() && req.Principal == "" && req.Identity == nil && sent.Header == nil {
 		return explainIDJAG(&grant.Missing{Backend: c.name, Reason: grant.NoIDToken}) // the lists are those of users
 	}
-	return explainIDJAG(c.IDJAG.Refused(ctx, req, sent, r))
+	return explainIDJAG(c.tokens.Refused(ctx, req, sent, r))
 }
 
 // explainIDJAG returns the error of a user without an ID token as a fault with its code.
@@ -107,10 +91,7 @@ func explainIDJAG(err error) error {
 	if !ok {
 		return err
 	}
-	return &mcp.Fault{
-		Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: missing.Backend, Reason: code.AuthSignIn, Cause: err,
-		Message: fmt.Sprintf("%v, which vouches for the users of this server", missing),
-	}
+	return signInFault(missing.Backend, fmt.Sprintf("%v, which vouches for the users of this server", missing), err)
 }
 
 // dialog returns the dialog in which a user signs in at the identity provider.
@@ -134,7 +115,7 @@ func (c *idJAGCredentials) gate(ctx context.Context, req *mcp.Request, b *active
 	if c.isPerUser() {
 		return c.g.gateOfUser(ctx, req, b, has)
 	}
-	if err := c.g.awaitLists(ctx, b, has); err != nil {
+	if err := c.g.awaitListsAfterSignIn(ctx, b, has); err != nil {
 		return nil, err
 	}
 	return signedIn(req, b, "")
@@ -161,13 +142,3 @@ func (c *idJAGCredentials) held(ctx context.Context, principal string, _ time.Du
 func (*idJAGCredentials) look(context.Context, []string) {}
 
 func (*idJAGCredentials) identity(string) *mcp.Identity { return nil }
-
-func (c *idJAGCredentials) close() { c.Close() }
-
-func (c *idJAGCredentials) retry() { c.Retry() }
-
-func (c *idJAGCredentials) status() *OAuthStatus {
-	s := oauthStatusOf(c.oauth)
-	s.record(c.Last())
-	return s
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/recorder"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -93,6 +94,18 @@ type unknownInnerError struct{ error }
 
 // Unwrap returns the error that a client gets for such an item.
 func (e *unknownInnerError) Unwrap() error { return e.error }
+
+// isReadOnly reports whether a request is within a call that calls only tools with readOnlyHint.
+func isReadOnly(req *mcp.Request) bool {
+	n := len(req.Outer)
+	return n > 0 && req.Outer[n-1].Name == catalog.CallToolReadOnly
+}
+
+// notReadOnlyError is the error of such a request for another tool. Nothing was sent to a backend.
+type notReadOnlyError struct{ error }
+
+// Unwrap returns the error with its code.
+func (e *notReadOnlyError) Unwrap() error { return e.error }
 
 // asInner returns the error about an unknown item, for the caller of inner to recognize if the request is within
 // a call. The error that a server is away stays as it is.

@@ -100,7 +100,9 @@ func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mc
 	g.changed.add(l)
 	l.seen = g.initialSeen(l.client, want)
 	if len(want.URIs)+len(want.TaskIDs) > 0 {
-		l.sub = &subscription{listener: l, req: req}
+		own := *req
+		own.Identity = l.client.identity // as for the client, that of the latest request of a session
+		l.sub = &subscription{listener: l, req: &own}
 		l.ctx, l.sub.cancel = context.WithCancel(ctx)
 		l.want = l.sub.subscribe(want)
 	}
@@ -223,28 +225,6 @@ func (s *listeners) remove(l *listener) {
 	delete(s.all, l)
 }
 
-// wakeIn wakes the listeners of a session. It does not block.
-func (s *listeners) wakeIn(scope *mcp.Scope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := range s.all {
-		if l.client.Scope == scope {
-			l.wake()
-		}
-	}
-}
-
-// wakeUser wakes the listeners of a principal. It does not block.
-func (s *listeners) wakeUser(principal string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := range s.all {
-		if l.client.Principal == principal {
-			l.wake()
-		}
-	}
-}
-
 // clients returns the clients of the listeners.
 func (s *listeners) clients() []viewer {
 	s.mu.Lock()
@@ -256,13 +236,27 @@ func (s *listeners) clients() []viewer {
 	return all
 }
 
-// wakeAll wakes all listeners. It does not block.
-func (s *listeners) wakeAll() {
+// wakeIf wakes the listeners with a client for which wants returns true. It does not block.
+func (s *listeners) wakeIf(wants func(*viewer) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.all {
-		l.wake()
+		if wants(&l.client) {
+			l.wake()
+		}
 	}
+}
+
+func (s *listeners) wakeAll() { s.wakeIf(func(*viewer) bool { return true }) }
+
+// wakeIn wakes the listeners of a session.
+func (s *listeners) wakeIn(scope *mcp.Scope) {
+	s.wakeIf(func(c *viewer) bool { return c.Scope == scope })
+}
+
+// wakeUser wakes the listeners of a principal.
+func (s *listeners) wakeUser(principal string) {
+	s.wakeIf(func(c *viewer) bool { return c.Principal == principal })
 }
 
 // seenLists is the state of the lists that one listener knows, list by list: the last

@@ -5,6 +5,9 @@ package signalbox_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +62,74 @@ func TestListenIsForTheLatestIdentity(t *testing.T) {
 		time.Sleep(time.Minute)
 		if id := <-listens; id != second {
 			t.Errorf("the listen after a failure is for %+v", id)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// A session is told of a task as long as its latest request may see the tool (identity attack 16).
+func TestTaskOfASessionAfterItsClaimsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, states := new(office), make(chan string)
+		tasks := func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+			if req.Method != "subscriptions/listen" || !strings.Contains(string(req.Params.Bytes()), "taskIds") {
+				return o.Serve(ctx, req, caller)
+			}
+			send := func(method, params string) {
+				n, err := mcp.NewNotification(method, []byte(params))
+				if err != nil || caller.Notify(ctx, n) != nil && ctx.Err() == nil {
+					t.Errorf("%s is not sent: %v", method, err)
+				}
+			}
+			send("notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`)
+			for {
+				select {
+				case status := <-states:
+					send("notifications/tasks", fmt.Sprintf(`{"taskId":"t1","status":%q}`, status))
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+		}
+		g := gatewaytest.New(t, config.Config{Policy: officeRules()}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: mcp.HandlerFunc(tasks)}}})
+		synctest.Wait()
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		inSession := func(groups, method, params string) *mcp.Request {
+			req := requestOf(t, person("ann", groups), method, params)
+			req.Scope = scope
+			return req
+		}
+		var begun struct {
+			TaskID string `json:"taskId"`
+		}
+		got := answerTo(t, g, inSession("staff boss", "tools/call", `{"name":"office__secret","task":{"ttl":60000}}`))
+		if err := json.Unmarshal([]byte(got), &begun); err != nil {
+			t.Fatalf("%s: %v", got, err)
+		}
+		told := make(heard, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { // ends with ctx; waited for below
+			defer close(done)
+			_, _ = g.Serve(ctx, inSession("staff boss", "subscriptions/listen", `{"notifications":{"taskIds":["`+begun.TaskID+`"]}}`), told)
+		}()
+		<-told // the acknowledgement
+		states <- "working"
+		synctest.Wait()
+		if len(told) != 1 || !strings.Contains(<-told, `"working"`) {
+			t.Errorf("told of %d states", len(told))
+		}
+		answerTo(t, g, inSession("staff", "tools/list", `{}`))
+		synctest.Wait()
+		select {
+		case states <- "completed":
+			synctest.Wait()
+		default: // nothing listens for it
+		}
+		if len(told) != 0 {
+			t.Errorf("told of a task of a tool that is hidden now: %s", <-told)
 		}
 		cancel()
 		<-done

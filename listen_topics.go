@@ -329,10 +329,10 @@ func (l *backendListen) invalidate(topics []topic) {
 func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
 	if n != nil {
 		if f := l.sub.g.taskFilter(l.sub.req, l.backend, t.name); f != nil {
-			n, _ = f.notice(n)
+			n = f.notice(n)
 		}
 		if c := l.sub.g.taskCut(l.sub.req, l.backend, t.name); c != nil && n != nil {
-			n, _ = c.notice(n)
+			n = c.notice(n)
 		}
 	}
 	l.mu.Lock()

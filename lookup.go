@@ -237,18 +237,28 @@ func (g *Gateway) await(ctx context.Context, profile string, pending func(*view)
 		if !wait {
 			return nil
 		}
-		var over <-chan time.Time
-		if left >= 0 {
-			over = time.After(left)
+		if err := g.awaitChange(ctx, v.replaced, left); err != nil {
+			return err
 		}
-		select {
-		case <-v.replaced:
-		case <-over:
-		case <-g.ctx.Done():
-			return ErrClosed
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	}
+}
+
+// awaitChange returns nil when changed is closed, or the time has passed; noLimit does not pass. The
+// error is that ctx or the Gateway has ended.
+func (g *Gateway) awaitChange(ctx context.Context, changed <-chan struct{}, left time.Duration) error {
+	var over <-chan time.Time
+	if left >= 0 {
+		over = time.After(left)
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-over:
+		return nil
+	case <-g.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

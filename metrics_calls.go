@@ -103,22 +103,21 @@ func (g *Gateway) countFailureOf(name string, f *mcp.Fault) {
 // observeRequest counts a request of a client that is for no single backend, such as a
 // list.
 func (g *Gateway) observeRequest(method string, began time.Time, err error) {
-	kind := metrics.NoError
-	if err != nil {
-		kind = metrics.ErrorType(mcp.ToWire(err).Code)
+	g.unserved.Observe(method, errorType(err), time.Since(began))
+}
+
+func errorType(err error) string {
+	if err == nil {
+		return metrics.NoError
 	}
-	g.unserved.Observe(method, kind, time.Since(began))
+	return metrics.ErrorType(mcp.ToWire(err).Code)
 }
 
 // observeOwn returns a function that counts the gateway's own requests to a backend.
 func (g *Gateway) observeOwn(name string, m backendMetrics) func(method string, took time.Duration, err error) {
 	return func(method string, took time.Duration, err error) {
-		kind := metrics.NoError
-		if err != nil {
-			kind = metrics.ErrorType(mcp.ToWire(err).Code)
-		}
 		if took > 0 {
-			m.client.Observe(method, kind, took)
+			m.client.Observe(method, errorType(err), took)
 		}
 		if f, ok := errors.AsType[*mcp.Fault](err); ok {
 			g.countFailureOf(name, f)

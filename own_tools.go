@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,7 +48,7 @@ func (v *view) listTools(client *mcp.Peer, cursor string) (*mcp.Result, error) {
 	var own clients.Searcher
 	searches := false
 	if client != nil {
-		own, searches = clients.SearcherNamed(infoName(client.Info))
+		own, searches = clients.SearcherNamed(infoMember(client.Info, "name"))
 	}
 	if above := v.cfg.Search.Above; !searches && above >= 0 && v.catalog.WholeBytes() > above*bytesOfToken {
 		return v.catalog.ListFound(cursor)
@@ -128,11 +127,9 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	if err := g.charge(ctx, req, item.entry); err != nil {
 		return nil, err
 	}
-	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(catalog.Tools) }); err != nil {
+	if err := g.awaitLists(ctx, req, catalog.Tools); err != nil {
 		return nil, err
 	}
-	g.awaitFeatureLists(ctx, req)
-	g.awaitSessionLists(ctx, req, anyBackend)
 	v := g.viewFor(viewerOf(req))
 	if !v.catalog.HasFinder() {
 		return nil, errNoProfile // it was removed meanwhile
@@ -184,11 +181,6 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 	if wrong != "" {
 		return toolError(wrong)
 	}
-	if own == catalog.CallToolReadOnly {
-		if e, ok := item.catalog.Tool(name); ok && !e.IsOwn() && !e.ReadOnly {
-			return toolError(fmt.Sprintf("%s: %q does not declare readOnlyHint: call it with %s", own, shorten(name), catalog.CallTool))
-		}
-	}
 	params, err := toolParams(&req.Params, name, arguments)
 	if err != nil {
 		return nil, err
@@ -196,10 +188,13 @@ func (g *Gateway) callTool(ctx context.Context, item admitted, by *outerCall, re
 	var cut *resultCut
 	if item.cuts {
 		if cut = g.cutOf(req, item.view, by.Call, name, arguments); cut != nil {
-			caller = cut.caller(caller)
+			caller = readWhole(caller, cut.notice)
 		}
 	}
 	res, err := g.inner(ctx, req, by, "tools/call", params, caller)
+	if _, ok := errors.AsType[*notReadOnlyError](err); ok {
+		return toolError(fmt.Sprintf("%s: %v: call it with %s", own, err, catalog.CallTool))
+	}
 	if _, ok := errors.AsType[*unknownInnerError](err); ok {
 		return toolError(fmt.Sprintf("there is no tool %q%s: find tools with %s", shorten(name), g.nearestTools(req, name), catalog.FindTool))
 	}
@@ -262,7 +257,7 @@ func (g *Gateway) nearestTools(req *mcp.Request, name string) string {
 	return "; the nearest are " + strings.Join(names, ", ")
 }
 
-// toolError returns the result of a tool that has failed, for a model to read.
+// toolError returns a result of tools/call that is an error, which a model can read.
 func toolError(text string) (*mcp.Result, error) {
 	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
 }

@@ -6,9 +6,12 @@ package signalbox_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
@@ -219,4 +223,33 @@ func TestReservedNames(t *testing.T) {
 			t.Error(problems)
 		}
 	})
+}
+
+// call_tool_readonly calls no tool without readOnlyHint, also if the server has not listed it when the call arrives.
+func TestReadOnlyCallWaitsForTheHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gatewaytest.ServerWithTools(true, "write")
+		listed := make(chan struct{})
+		s.On["tools/list"] = waitingFor(listed, s.On["tools/list"])
+		var p gatewaytest.Backends = map[string]http.Handler{"crm": s}
+		found := p.Open(t, func(cfg *config.Config) {
+			cfg.Profiles = append(cfg.Profiles, config.Profile{Name: "found", View: config.ViewSearch, Split: true})
+		}).At("found")
+		go func() {
+			time.Sleep(3 * time.Second)
+			close(listed)
+		}()
+		body := peer{found, nil}.toolCall("call_tool_readonly", `{"name":"crm__write"}`)
+		if !strings.Contains(body, "does not declare readOnlyHint") || s.Count("tools/call") != 0 {
+			t.Errorf("%s, and %d calls", body, s.Count("tools/call"))
+		}
+	})
+}
+
+// waitingFor is a handler that waits.
+func waitingFor(ready <-chan struct{}, next func(*faultyserver.Exchange)) func(*faultyserver.Exchange) {
+	return func(x *faultyserver.Exchange) {
+		<-ready
+		next(x)
+	}
 }

@@ -82,23 +82,6 @@ func (g *Gateway) pageRead(f lookupResult, method, uri string) *pageRead {
 	return &pageRead{f.pins, key, g.log}
 }
 
-// caller returns a Caller for the request, which takes the result as a whole.
-func (*pageRead) caller(of mcp.Caller) mcp.Caller { return &pageCaller{of, of.Extension()} }
-
-// pageCaller is the Caller of a request for a page.
-type pageCaller struct {
-	mcp.Caller
-	mcp.CallerExtension // of Caller
-}
-
-// Extension returns the caller itself, which changes Receive.
-func (c *pageCaller) Extension() mcp.CallerExtension { return c }
-
-// Receive reports false.
-func (*pageCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
-	return false, nil
-}
-
 // judge returns the result, or an error if the page is held.
 func (r *pageRead) judge(res *mcp.Result) (*mcp.Result, error) {
 	if res == nil {
@@ -125,6 +108,9 @@ func (r *pageRead) judge(res *mcp.Result) (*mcp.Result, error) {
 	}
 }
 
+// maxHeldPages bounds the pages that are known to be held: servers choose their names.
+const maxHeldPages = 1000
+
 // noteHeld keeps the problem of a page, or that it has none. It reports whether that is a new problem.
 func (p *pinsInUse) noteHeld(key pins.Key, problem string) bool {
 	p.mu.Lock()
@@ -136,7 +122,7 @@ func (p *pinsInUse) noteHeld(key pins.Key, problem string) bool {
 		delete(p.held, key)
 		return false
 	}
-	if p.held == nil {
+	if p.held == nil || len(p.held) >= maxHeldPages {
 		p.held = make(map[pins.Key]string)
 	}
 	p.held[key] = problem

@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/policy"
-	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -85,11 +83,7 @@ func (g *Gateway) pass(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	own := *req
 	own.Passed, own.TakesInputRequired = true, false // a question of the gateway has no place in the answer
 	item := admitted{view: v, entry: &catalog.Entry{Backend: 0, BackendName: b.Name(), Name: req.Method, Own: req.Method}, why: c.verdict}
-	if item.isUsers() {
-		c.backend, res, err = g.forwardAs(ctx, item, mcp.FieldNone, &own, caller)
-	} else {
-		c.backend, res, err = item.forward(ctx, mcp.FieldNone, &own, caller)
-	}
+	c.backend, res, err = g.forward(ctx, item, mcp.FieldNone, &own, caller)
 	return res, err
 }
 
@@ -138,12 +132,6 @@ func (v *view) decidePassed(of viewer, method string, b *activeBackend) policy.D
 	return d
 }
 
-// passedKey is the key, in the client's scope, of the queue of its notifications for a backend.
-type passedKey struct{ of *backend.Backend }
-
-// maxPassed bounds the queued notifications of one client.
-const maxPassed = 64
-
 // passNotification forwards a notification of a client with a session, in the order in which they came. One
 // that the policy does not allow, or that finds the queue full, is dropped.
 func (g *Gateway) passNotification(req *mcp.Request, v *view) (*mcp.Result, error) {
@@ -151,20 +139,7 @@ func (g *Gateway) passNotification(req *mcp.Request, v *view) (*mcp.Result, erro
 	if _, ok := g.admitPassed(g.ctx, req, v, b); !ok || req.Scope == nil {
 		return mcp.NewResult(nil)
 	}
-	kept, ok := req.Scope.Value(passedKey{b.Backend}, func() any { return &serial.Queue[*mcp.Request]{Max: maxPassed} })
-	queue, isQueue := kept.(*serial.Queue[*mcp.Request])
-	if !ok || !isQueue {
-		return mcp.NewResult(nil)
-	}
-	dropped := queue.Put(req, func(next func(context.Context) (*mcp.Request, bool)) bool {
-		// Ends when the queue is empty, or with the Gateway, which waits for it in stop.
-		return g.begin(func() {
-			for req, ok := next(g.ctx); ok; req, ok = next(g.ctx) {
-				g.notifyBackend(b, req)
-			}
-		})
-	})
-	if dropped == 1 {
+	if g.notifyInOrder(b, req, false) == 1 {
 		g.log.Warn("a client sends notifications of an extension faster than its server accepts them; dropping some", slog.String("backend", b.Name()))
 	}
 	return mcp.NewResult(nil)

@@ -250,7 +250,7 @@ func (v *view) definitions() *Definitions {
 		}
 		in := b.input(o)
 		s := DefinedServer{Name: b.Name(), Known: o.Known(), Reason: o.Reason}
-		s.Is, s.Version = infoName(o.Server.Info), infoVersion(o.Server.Info)
+		s.Is, s.Version = infoMember(o.Server.Info, "name"), infoMember(o.Server.Info, "version")
 		if p, ok := runner.Find(b.srv.Command, b.srv.Args); ok {
 			s.Package = p.Spec()
 		}
@@ -327,12 +327,7 @@ func (d *Definitions) add(p *pinsInUse, key pins.Key, listed json.RawMessage) {
 	d.Items = append(d.Items, it)
 }
 
-// infoVersion returns the version in the description that a peer gives of itself.
-func infoVersion(info []byte) string { return infoMember(info, "version") }
-
-// infoName returns the name in it.
-func infoName(info []byte) string { return infoMember(info, "name") }
-
+// infoMember returns the name, the version or the like in the description that a peer gives of itself.
 func infoMember(info []byte, member string) string {
 	for name, value := range jsonscan.Members(info) {
 		if name == member {

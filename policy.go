@@ -25,7 +25,7 @@ type policyInUse struct {
 	dryRun  bool
 	allowed map[string]metrics.Counter // of the calls that a rule has allowed
 
-	decided recentClasses[decidedItems]
+	decided recent[policy.Class, decidedItems]
 }
 
 // compilePolicy returns the policy of a valid configuration, or nil if it has none. A policy that
@@ -91,8 +91,8 @@ func itemPatterns(cfg *config.Config) []catalog.PlacedPattern {
 type classViews struct {
 	base      *view
 	discovery func(*catalog.Catalog) func() (*mcp.Result, error)
-	recent    [64]atomic.Pointer[classView] // to find without the lock
-	all       recentClasses[*classView]
+	latest    [64]atomic.Pointer[classView] // to find without the lock
+	all       recent[policy.Class, *classView]
 }
 
 // classView is what a class of principals sees of a view.
@@ -146,7 +146,7 @@ func (g *Gateway) withClasses(v *view) {
 // of returns what a subject sees of the view.
 func (c *classViews) of(s *policy.Subject) *classView {
 	class := s.Class()
-	slot := &c.recent[class[0]%byte(len(c.recent))]
+	slot := &c.latest[class[0]%byte(len(c.latest))]
 	seen := slot.Load()
 	if seen == nil || seen.class != class {
 		seen = c.all.getOrAdd(class, func() *classView { return &classView{class: class} })
@@ -175,14 +175,14 @@ func (seen *classView) fill(s *policy.Subject, c *classViews) {
 	part.discovery = c.discovery(part.catalog)
 	part.profiles = nil // it is of one already
 	seen.backends = part.catalog.Backends()
-	part.announced = announcedTo(v, seen.backends)
+	part.announced = v.announcedIn(func(name string) bool { return seen.backends[name] })
 	seen.view = &part
 }
 
-// announcedTo returns the changes that backends with a visible item have announced.
-func announcedTo(v *view, backends map[string]bool) (announced notices) {
+// announcedIn returns the changes that the backends for which has returns true have announced.
+func (v *view) announcedIn(has func(name string) bool) (announced notices) {
 	for name, noted := range v.announcedBy {
-		if !backends[name] {
+		if !has(name) {
 			continue
 		}
 		for k, n := range noted {

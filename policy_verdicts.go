@@ -5,8 +5,6 @@ package signalbox
 
 import (
 	"bytes"
-	"container/list"
-	"sync"
 	"sync/atomic"
 	"weak"
 
@@ -152,69 +150,4 @@ func (p *policyInUse) verdictsFor(s *policy.Subject, items *policyItems) *verdic
 	}
 	p.decided.set(s.Class(), decidedItems{items, made})
 	return made
-}
-
-// maxClasses is the number of classes of principals for which a view, or a policy, keeps
-// something.
-const maxClasses = 1024
-
-// recentClasses has a value for each of the classes of principals that were used last. The zero
-// value is empty.
-type recentClasses[V any] struct {
-	mu    sync.Mutex
-	at    map[policy.Class]*list.Element // of classValue[V]
-	order list.List                      // the latest one first
-}
-
-type classValue[V any] struct {
-	class policy.Class
-	value V
-}
-
-// get returns the value of a class.
-func (r *recentClasses[V]) get(class policy.Class) (v V, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.at[class]
-	if !ok {
-		return v, false
-	}
-	r.order.MoveToFront(at)
-	return at.Value.(*classValue[V]).value, true //nolint:forcetypeassert // the list has nothing else
-}
-
-// set sets the value of a class.
-func (r *recentClasses[V]) set(class policy.Class, v V) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.setLocked(class, v)
-}
-
-// getOrAdd returns the value of a class, or adds the one that create returns.
-func (r *recentClasses[V]) getOrAdd(class policy.Class, create func() V) V {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, ok := r.at[class]; ok {
-		r.order.MoveToFront(at)
-		return at.Value.(*classValue[V]).value //nolint:forcetypeassert // likewise
-	}
-	v := create()
-	r.setLocked(class, v)
-	return v
-}
-
-func (r *recentClasses[V]) setLocked(class policy.Class, v V) {
-	if at, ok := r.at[class]; ok {
-		at.Value = &classValue[V]{class, v}
-		r.order.MoveToFront(at)
-		return
-	}
-	if r.order.Len() >= maxClasses {
-		oldest := r.order.Remove(r.order.Back()).(*classValue[V]) //nolint:forcetypeassert // likewise
-		delete(r.at, oldest.class)
-	}
-	if r.at == nil {
-		r.at = make(map[policy.Class]*list.Element)
-	}
-	r.at[class] = r.order.PushFront(&classValue[V]{class, v})
 }

@@ -147,7 +147,7 @@ func TestCarriedVerdictsAreRight(t *testing.T) {
 	p := judged(t)
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 8))
-		p.decided = recentClasses[decidedItems]{}
+		p.decided = recent[policy.Class, decidedItems]{}
 		subjects := []*policy.Subject{
 			p.Subject(&mcp.Identity{Principal: "ann"}, nil), p.Subject(&mcp.Identity{Principal: "bob"}, nil),
 			p.Subject(&mcp.Identity{Principal: "eve", Scopes: []string{"w"}}, nil),
@@ -275,9 +275,9 @@ func TestReloadKeepsDecisions(t *testing.T) {
 
 // What is kept for classes is bounded, and the ones that were used last stay.
 func TestRecentClasses(t *testing.T) {
-	var r recentClasses[int]
+	var r recent[policy.Class, int]
 	class := func(n int) policy.Class { return policy.Class{byte(n), byte(n >> 8)} }
-	for n := range maxClasses {
+	for n := range maxRecent {
 		r.set(class(n), n)
 	}
 	for range 3 {
@@ -286,13 +286,13 @@ func TestRecentClasses(t *testing.T) {
 	if n := r.getOrAdd(class(2), func() int { return -2 }); n != 2 {
 		t.Errorf("the third is %d", n)
 	}
-	r.set(class(maxClasses), maxClasses) // in place of the first
-	for n, want := range map[int]int{1: -1, 2: 2, 3: 3, maxClasses: maxClasses} {
+	r.set(class(maxRecent), maxRecent) // in place of the first
+	for n, want := range map[int]int{1: -1, 2: 2, 3: 3, maxRecent: maxRecent} {
 		if got, ok := r.get(class(n)); !ok || got != want {
 			t.Errorf("class %d has %d, %t, want %d", n, got, ok, want)
 		}
 	}
-	if _, ok := r.get(class(0)); ok || r.order.Len() != maxClasses || len(r.at) != maxClasses {
+	if _, ok := r.get(class(0)); ok || r.order.Len() != maxRecent || len(r.at) != maxRecent {
 		t.Errorf("%d and %d are kept, the oldest: %t", r.order.Len(), len(r.at), ok)
 	}
 }

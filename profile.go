@@ -81,6 +81,7 @@ func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	part := &view{
 		cfg: v.cfg, rendered: v.rendered, hasApps: v.hasApps, ownNames: v.ownNames, filters: v.filters, cuts: v.cuts,
 		pins: v.pins, pages: v.pages, heldFiles: v.heldFiles, policy: v.policy, items: v.items, catalog: v.catalog.Profile(p), built: v.built, replaced: v.replaced,
+		announced: v.announcedIn(p.Has), announcedBy: v.announcedBy,
 	}
 	for i, b := range v.backends {
 		if p.Has(b.Name()) {
@@ -96,14 +97,6 @@ func (g *Gateway) profileView(v *view, p *catalog.Profile) *view {
 	}
 	g.withClasses(part)
 	part.discovery = g.discoveryOf(part.catalog)
-	for name, noted := range v.announcedBy {
-		if !p.Has(name) {
-			continue
-		}
-		for k, n := range noted {
-			part.announced[k] += n
-		}
-	}
 	return part
 }
 

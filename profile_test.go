@@ -297,68 +297,77 @@ func TestProfileDescribesItself(t *testing.T) {
 }
 
 // Clients of a profile are notified of changes of its servers only, also if the server
-// announces a change that does not show.
+// announces a change that does not show, and with a policy.
 func TestProfileIsNotifiedOfItsOwnChanges(t *testing.T) {
-	for _, behind := range []string{"legacy", "modern"} {
-		withProfileSite(t, behind, nil, func(s *profileSite) {
-			time.Sleep(time.Minute)
-			streams := make(map[string]*gatewaytest.EventStream)
-			for _, profile := range []string{"coding", "research"} {
-				at := s.At(profile)
-				sess := at.Legacy()
-				at.Post(gatewaytest.LegacyRequest("1", "tools/list", "{}"), sess)
-				at.Post(gatewaytest.LegacyRequest("2", "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, map[string]string{"coding": "files:1", "research": "wiki:1"}[profile])), sess)
-				streams[profile+" session"] = at.Listen(sess)
-				body, hs := gatewaytest.ModernRequest("1", "subscriptions/listen", "", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["files:1","wiki:1"]}`)
-				listen := at.Stream(at.Request(s.T.Context(), http.MethodPost, body, hs))
-				ack := listen.Next()
-				if strings.Contains(ack, "files:1") != (profile == "coding") || strings.Contains(ack, "wiki:1") != (profile == "research") {
-					t.Errorf("%s: agreed to %s", profile, ack)
-				}
-				streams[profile+" listen"] = listen
-			}
-			synctest.Wait()
-			last := make(map[string]string)
-			hear := func(what, concerned string) {
-				t.Helper()
-				for name, st := range streams {
-					if !strings.HasPrefix(name, concerned) {
-						continue
-					}
-					got := st.Next()
-					// A server may announce a change in several of its sessions.
-					for last[name] != "" && strings.Contains(got, last[name]) {
-						got = st.Next()
-					}
-					if last[name] = what; !strings.Contains(got, what) {
-						t.Errorf("%s in front of %s heard %s, want %s", name, behind, got, what)
-					}
-				}
-			}
-			// If another profile heard of a change, that would come before its own.
-			s.servers["wiki"].MustAdd(mux.Tool{Name: "more", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("x"), nil }})
-			hear("tools/list_changed", "research")
-			time.Sleep(time.Minute)
-			if err := s.servers["wiki"].Updated("wiki:1"); err != nil {
-				t.Fatal(err)
-			}
-			hear("resources/updated", "research")
-			time.Sleep(time.Minute)
-			if err := s.servers["files"].Updated("files:1"); err != nil {
-				t.Fatal(err)
-			}
-			hear("resources/updated", "coding")
-			time.Sleep(time.Minute)
-			// An excluded tool: the server announces it, and the list stays the same.
-			s.servers["github"].MustAdd(mux.Tool{Name: "delete_all", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("x"), nil }})
-			hear("tools/list_changed", "coding")
-			for name, st := range streams {
-				if strings.HasPrefix(name, "research") {
-					st.WantSilence(time.Minute)
-				}
-			}
-		})
+	withRule := func(cfg *config.Config) {
+		cfg.Policy = config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{{Name: "none", Deny: "true", On: []string{"none__*"}}}}
 	}
+	for _, behind := range []string{"legacy", "modern"} {
+		t.Run(behind, func(t *testing.T) { profileIsNotified(t, behind, nil) })
+		t.Run(behind+", with a policy", func(t *testing.T) { profileIsNotified(t, behind, withRule) })
+	}
+}
+
+func profileIsNotified(t *testing.T, behind string, change func(*config.Config)) {
+	t.Helper()
+	withProfileSite(t, behind, change, func(s *profileSite) {
+		time.Sleep(time.Minute)
+		streams := make(map[string]*gatewaytest.EventStream)
+		for _, profile := range []string{"coding", "research"} {
+			at := s.At(profile)
+			sess := at.Legacy()
+			at.Post(gatewaytest.LegacyRequest("1", "tools/list", "{}"), sess)
+			at.Post(gatewaytest.LegacyRequest("2", "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, map[string]string{"coding": "files:1", "research": "wiki:1"}[profile])), sess)
+			streams[profile+" session"] = at.Listen(sess)
+			body, hs := gatewaytest.ModernRequest("1", "subscriptions/listen", "", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["files:1","wiki:1"]}`)
+			listen := at.Stream(at.Request(s.T.Context(), http.MethodPost, body, hs))
+			ack := listen.Next()
+			if strings.Contains(ack, "files:1") != (profile == "coding") || strings.Contains(ack, "wiki:1") != (profile == "research") {
+				t.Errorf("%s: agreed to %s", profile, ack)
+			}
+			streams[profile+" listen"] = listen
+		}
+		synctest.Wait()
+		last := make(map[string]string)
+		hear := func(what, concerned string) {
+			t.Helper()
+			for name, st := range streams {
+				if !strings.HasPrefix(name, concerned) {
+					continue
+				}
+				got := st.Next()
+				// A server may announce a change in several of its sessions.
+				for last[name] != "" && strings.Contains(got, last[name]) {
+					got = st.Next()
+				}
+				if last[name] = what; !strings.Contains(got, what) {
+					t.Errorf("%s in front of %s heard %s, want %s", name, behind, got, what)
+				}
+			}
+		}
+		// If another profile heard of a change, that would come before its own.
+		s.servers["wiki"].MustAdd(mux.Tool{Name: "more", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("x"), nil }})
+		hear("tools/list_changed", "research")
+		time.Sleep(time.Minute)
+		if err := s.servers["wiki"].Updated("wiki:1"); err != nil {
+			t.Fatal(err)
+		}
+		hear("resources/updated", "research")
+		time.Sleep(time.Minute)
+		if err := s.servers["files"].Updated("files:1"); err != nil {
+			t.Fatal(err)
+		}
+		hear("resources/updated", "coding")
+		time.Sleep(time.Minute)
+		// An excluded tool: the server announces it, and the list stays the same.
+		s.servers["github"].MustAdd(mux.Tool{Name: "delete_all", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("x"), nil }})
+		hear("tools/list_changed", "coding")
+		for name, st := range streams {
+			if strings.HasPrefix(name, "research") {
+				st.WantSilence(time.Minute)
+			}
+		}
+	})
 }
 
 // A server that does not answer delays only the profiles that it is in.

@@ -188,9 +188,8 @@ func (g *Gateway) apply(cfg *config.Config) {
 	g.useResults(cfg)
 	g.operators.Store(newOperators(cfg))
 	kept := make(map[*backend.Backend]bool)
-	// The view keeps what was announced until now, so that none of it is announced
-	// again. It has settled lists only after its own catalog is built.
-	next := &view{cfg: cfg, pins: newPinsInUse(cfg), policy: g.compilePolicy(cfg, old), rendered: old.rendered, ownNames: new(ownNames), announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{})}
+	next := old.successor() // has settled lists only after its own catalog is built
+	next.cfg, next.pins, next.policy, next.ownNames = cfg, newPinsInUse(cfg), g.compilePolicy(cfg, old), new(ownNames)
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue

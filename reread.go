@@ -17,7 +17,9 @@ func (g *Gateway) RereadAccess(ctx context.Context) {
 			users.reread(ctx)
 		}
 		if b.users != nil {
-			g.userLists.recheckAll(ctx, b)
+			for _, u := range g.userLists.everybody() {
+				u.check(ctx, b, accessFor) // what is in memory was just read
+			}
 		}
 	}
 }
@@ -32,12 +34,5 @@ func (c *userCredentials) reread(ctx context.Context) {
 	}
 	if err := source.Reread(ctx); err != nil && ctx.Err() == nil {
 		c.g.log.LogAttrs(ctx, slog.LevelWarn, "the grants of users cannot be read", slog.String("backend", c.srv.Name), slog.Any("err", err))
-	}
-}
-
-// recheckAll looks up the access of all users to a backend. What is in memory was just read.
-func (l *userLists) recheckAll(ctx context.Context, b *activeBackend) {
-	for _, u := range l.everybody() {
-		u.check(ctx, b, accessFor)
 	}
 }

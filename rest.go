@@ -102,10 +102,11 @@ func (g *Gateway) keyOf(srv *config.Backend) *keptlists.Key {
 		k.Headers = append(k.Headers, name+": "+srv.Headers[name].Reveal())
 	}
 	if h := srv.HeadersHelper; h != nil {
-		k.Headers = append(k.Headers, "headersHelper:\n"+strings.Join(h.Command, "\n"))
+		k.Headers = append(k.Headers, "headersHelper:\n"+strings.Join(slices.Concat(h.Command, environ(h.Env)), "\n"))
 	}
 	if o := srv.OAuth; o != nil { // in place of a header: the lists may depend on it
-		parts := []string{"oauth:", o.As, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource}
+		parts := []string{"oauth:", o.As, o.Grant, o.Issuer, o.ClientID, strings.Join(o.Scopes, " "), o.Audience, o.Resource, o.Assertion}
+		parts = append(parts, environ(o.Parameters)...)
 		if a := o.AuthorizationServer; a != nil {
 			parts = append(parts, a.Issuer, a.ClientID, o.IDToken)
 		}

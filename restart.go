@@ -97,10 +97,8 @@ func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error)
 	b := old.backends[i]
 	fresh := g.start(b.srv, b.limits, previous{offer: b.Offer(), reason: "it is being restarted", stopped: stop})
 	for {
-		next := &view{
-			cfg: old.cfg, pins: old.pins, policy: old.policy, rendered: old.rendered, ownNames: old.ownNames, backends: slices.Clone(old.backends), catalog: old.catalog,
-			announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{}),
-		}
+		next := old.successor()
+		next.backends, next.catalog = slices.Clone(old.backends), old.catalog
 		next.backends[i] = fresh
 		next.offered = next.offers()
 		g.derive(next, old)

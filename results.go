@@ -20,7 +20,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -198,7 +197,7 @@ func (g *Gateway) taskCut(req *mcp.Request, b *activeBackend, name string) *resu
 	}
 	c := &resultCut{g: g, req: req, v: g.viewFor(viewerOf(req)), isTask: true, origin: resultOrigin{server: b.Name(), task: name}}
 	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if e, ok := c.v.catalog.Tool(tool); ok {
+		if e, ok := c.v.catalog.Tool(tool); ok && e.BackendName == b.Name() {
 			c.origin.tool, c.hasSchema = tool, hasOutputSchema(e.JSON())
 		}
 	}
@@ -220,7 +219,7 @@ func (c *resultCut) orNil() *resultCut {
 func (v *view) maxResult(server string, client *mcp.Peer) int64 {
 	id := ""
 	if client != nil && len(v.cfg.Results.Clients) > 0 {
-		known, _ := clients.SearcherNamed(infoName(client.Info))
+		known, _ := clients.SearcherNamed(infoMember(client.Info, "name"))
 		id = known.ID
 	}
 	return v.cfg.MaxResult(server, id)
@@ -277,17 +276,7 @@ func (c *resultCut) apply(res *mcp.Result) (*mcp.Result, error) {
 	if res == nil || res.Delivered || int64(len(res.Bytes())) <= c.most {
 		return res, nil
 	}
-	raw := c.cut(res.Bytes(), c.isTask)
-	if len(raw) == len(res.Bytes()) && &raw[0] == &res.Bytes()[0] {
-		return res, nil
-	}
-	object, err := res.WithBytes(raw)
-	if err != nil {
-		return nil, err
-	}
-	own := *res
-	own.Object = object
-	return &own, nil
+	return withBytes(res, c.cut(res.Bytes(), c.isTask))
 }
 
 // cut returns a result of a tool, or a task with one, that is not too large.
@@ -384,47 +373,12 @@ func sizeText(n int64) string {
 	}
 }
 
-// cutCaller is the Caller of a request with a result that may be cut, and so is read as a whole.
-type cutCaller struct {
-	mcp.Caller
-	mcp.CallerExtension // of Caller
-
-	cut *resultCut
-}
-
-func (c *resultCut) caller(of mcp.Caller) mcp.Caller { return &cutCaller{of, of.Extension(), c} }
-
-// Extension returns the caller itself, which changes Receive.
-func (c *cutCaller) Extension() mcp.CallerExtension { return c }
-
-// Receive reports false.
-func (c *cutCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
-	return false, nil
-}
-
-// Notify cuts the results in notifications of tasks.
-func (c *cutCaller) Notify(ctx context.Context, n *mcp.Notification) error {
-	if n.Method == listen.MethodTask {
-		var err error
-		if n, err = c.cut.notice(n); err != nil {
-			return err
-		}
-	}
-	return c.Caller.Notify(ctx, n)
-}
-
 // notice returns a notification of a task with a result that is not too large.
-func (c *resultCut) notice(n *mcp.Notification) (*mcp.Notification, error) {
+func (c *resultCut) notice(n *mcp.Notification) *mcp.Notification {
 	if int64(len(n.Params.Bytes())) <= c.most {
-		return n, nil
+		return n
 	}
-	params, err := n.Params.WithBytes(c.cut(n.Params.Bytes(), true))
-	if err != nil {
-		return nil, err
-	}
-	own := *n
-	own.Params = params
-	return &own, nil
+	return withParams(n, c.cut(n.Params.Bytes(), true))
 }
 
 // The reasons why a result cannot be read.

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -71,4 +73,23 @@ func TestLimitOfResultsRestartsNothing(t *testing.T) {
 	if got := b.withConfig(&next, &b.limits); got == nil || got.srv.Results != next.Results {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// The tool that has started a task counts only while it is one of the backend of the task: the name may be
+// that of another server's tool since.
+func TestCutOfATaskOfAnotherBackend(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, _ *taskServer) {
+		v := *g.view.Load()
+		v.cfg, v.cuts = v.cfg.Effective(), true
+		v.cfg.Results.Max = 4 << 10
+		g.view.Store(&v)
+		g.taskRegistry.record("ann", listedTask{name: "t", tool: "a__x"}, time.Now())
+		req := &mcp.Request{Method: "tasks/result", Principal: "ann"}
+		other := &activeBackend{Backend: backend.New(backend.Config{Name: "b"})}
+		for b, want := range map[*activeBackend]string{v.backends[0]: "a__x", other: ""} {
+			if c := g.taskCut(req, b, "t"); c == nil || c.origin.tool != want || c.origin.server != b.Name() {
+				t.Errorf("a task of %s: %+v, want the tool %q", b.Name(), c, want)
+			}
+		}
+	})
 }

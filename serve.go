@@ -98,6 +98,9 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if f.entry != nil && !f.entry.App.ForModel() && req.Outer != nil {
 		f.entry = nil // likewise
 	}
+	if f.entry != nil && !f.entry.ReadOnly && isReadOnly(req) {
+		return by, nil, &notReadOnlyError{mcp.Errorf(mcp.CodeInvalidParams, "%q does not declare readOnlyHint", shorten(name))}
+	}
 	if f.entry != nil && kind == catalog.Tools {
 		if err := g.checkListed(req, name, f); err != nil {
 			return by, nil, err
@@ -149,26 +152,26 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	var cut *resultCut
 	if item.cuts && kind == catalog.Tools && req.Outer == nil { // an outer call cuts its own result
 		if cut = g.cutOf(req, item.view, id, name, req.Params.Raw(mcp.FieldArguments)); cut != nil {
-			caller = cut.caller(caller)
+			caller = readWhole(caller, cut.notice)
 		}
 	}
 	var filter *resultFilter
 	if item.filters != nil {
 		if filter = item.resultFilter(req.Method); filter != nil {
-			caller = filter.caller(caller)
+			caller = readWhole(caller, filter.notice)
 		}
 	}
 	page := g.pageRead(f, req.Method, name)
 	if page != nil {
-		caller = page.caller(caller)
+		caller = readWhole(caller, nil)
 	}
 	switch {
 	case item.asks || isAfterAnswer(req):
 		by, res, err = g.forwardAnswered(ctx, by, item, field, req, caller)
 	case item.isUsers():
 		by.backend, res, err = g.forwardAs(ctx, item, field, req, caller)
-	default:
-		by.backend, res, err = item.forward(ctx, field, req, caller)
+	default: // not by forward, which would be a frame more for nearly all calls
+		by.backend, res, err = item.send(ctx, field, req, caller)
 	}
 	if page != nil && err == nil {
 		res, err = page.judge(res)
@@ -207,17 +210,22 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if err := g.charge(ctx, req, f.entry); err != nil {
 		return by, nil, err
 	}
-	if item.isUsers() {
-		by.backend, res, err = g.forwardAs(ctx, item, f.field, req, caller)
-	} else {
-		by.backend, res, err = item.forward(ctx, f.field, req, caller)
-	}
+	by.backend, res, err = g.forward(ctx, item, f.field, req, caller)
 	return by, res, err
 }
 
-// forward sends a request to the backend of an item, and returns that. It sets field to the name that
+// forward sends a request to the backend of an item, and returns that. A user without access to a
+// backend that is called as its users is asked to sign in.
+func (g *Gateway) forward(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
+	if item.isUsers() {
+		return g.forwardAs(ctx, item, field, req, caller)
+	}
+	return item.send(ctx, field, req, caller)
+}
+
+// send sends a request to the backend of an item, and returns that. It sets field to the name that
 // the backend uses for the item. All other bytes of the parameters are unmodified.
-func (a admitted) forward(ctx context.Context, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
+func (a admitted) send(ctx context.Context, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
 	entry := a.entry
 	b, ok := a.backendOf(entry)
 	if !ok {
@@ -243,16 +251,24 @@ func (b *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own st
 	return b.newRequest(req, &params, caller, nil)
 }
 
-// list answers from the catalog, after the backends that are starting have returned
-// their lists or have taken too long.
+// list answers from the catalog.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+	if err := g.awaitLists(ctx, req, kind); err != nil {
 		return nil, err
+	}
+	return g.listNow(req, kind)
+}
+
+// awaitLists waits until the backends that are starting have returned their lists of a kind, those
+// for the sender of the request too, or have taken too long.
+func (g *Gateway) awaitLists(ctx context.Context, req *mcp.Request, kind catalog.Kind) error {
+	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+		return err
 	}
 	g.awaitFeatureLists(ctx, req)
 	g.awaitUserLists(ctx, req, g.view.Load().cfg.Limits.FirstList, anyBackend)
-	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
-	return g.listNow(req, kind)
+	g.awaitSessionLists(ctx, req, anyBackend)
+	return nil
 }
 
 // ServeNow returns a list if there is nothing to wait for. With Watch it makes a Gateway

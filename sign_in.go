@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -374,7 +373,12 @@ func (c *userCredentials) explain(err error) error {
 		}
 		how = fmt.Sprintf("%v: call %s, or run signalbox login %s in a terminal", why, tool, c.srv.Name)
 	}
-	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: c.srv.Name, Reason: code.AuthSignIn, Message: how, Cause: err}
+	return signInFault(c.srv.Name, how, err)
+}
+
+// signInFault is the error of a request for which a user has to sign in.
+func signInFault(server, text string, cause error) *mcp.Fault {
+	return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: server, Reason: code.AuthSignIn, Message: text, Cause: cause}
 }
 
 // signInHint returns a text of explain with the name that the clients of a view know the tool by.
@@ -432,11 +436,11 @@ func (a admitted) isUsers() bool {
 	return ok
 }
 
-// forwardAs is admitted.forward for a backend that may be called as the user of the request: a user
+// forwardAs is admitted.send for a backend that may be called as the user of the request: a user
 // without access is asked to sign in.
 func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
 	if b, ok := item.backendOf(item.entry); ok && req.Resumed == nil && !b.isGate(item.view, item.entry) {
-		if b, res, err = item.forward(ctx, field, req, caller); !signin.IsMissing(err) {
+		if b, res, err = item.send(ctx, field, req, caller); !signin.IsMissing(err) {
 			return b, res, err
 		}
 	}
@@ -452,10 +456,10 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 		users, ok = b.access.(signsIn)
 	}
 	if !ok {
-		return item.forward(ctx, field, req, caller)
+		return item.send(ctx, field, req, caller)
 	}
 	next := func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		_, res, err := item.forward(ctx, field, req, caller)
+		_, res, err := item.send(ctx, field, req, caller)
 		return res, err
 	}
 	if b.isGate(item.view, item.entry) {
@@ -516,8 +520,7 @@ func (b *activeBackend) isGate(v *view, entry *catalog.Entry) bool {
 	if entry.Kind != catalog.Tools || entry.Own != gateName {
 		return false
 	}
-	i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
-	return i >= 0 && b.needsGate(v.offered[i])
+	return b.needsGate(v.offerOf(b))
 }
 
 // gateInput returns what the catalog has of a backend at which a user has to sign in first. It may
@@ -561,7 +564,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if !c.isSingle {
 		c.lister.CompareAndSwap(nil, &req.Principal)
 	}
-	if err := c.g.awaitLists(ctx, b, mustSignIn); err != nil {
+	if err := c.g.awaitListsAfterSignIn(ctx, b, mustSignIn); err != nil {
 		return nil, err
 	}
 	return signedIn(req, b, "")
@@ -587,16 +590,15 @@ func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.
 const listsAfterSignIn = 10 * time.Second
 
-// awaitLists waits until the lists of a backend replace the tool to sign in. The error is that of
+// awaitListsAfterSignIn waits until the lists of a backend replace the tool to sign in. The error is that of
 // mustSignIn, for a user whose access the backend does not accept for them.
-func (g *Gateway) awaitLists(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
+func (g *Gateway) awaitListsAfterSignIn(ctx context.Context, b *activeBackend, mustSignIn func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, listsAfterSignIn)
 	defer cancel()
 	b.Retry()
 	for {
 		v := g.view.Load()
-		i := slices.IndexFunc(v.backends, func(other *activeBackend) bool { return other.Backend == b.Backend })
-		if i < 0 || !b.needsGate(v.offered[i]) {
+		if !b.needsGate(v.offerOf(b)) {
 			return nil
 		}
 		if err := mustSignIn(); err != nil {

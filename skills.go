@@ -31,7 +31,7 @@ func (g *Gateway) skill(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardURI(ctx, item, req, caller)
+	by.backend, res, err = g.forward(ctx, item, mcp.FieldURI, req, caller)
 	if err == nil {
 		res, err = item.skillResult(req, res)
 	}
@@ -44,7 +44,7 @@ func (g *Gateway) directory(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	if err != nil {
 		return by, nil, err
 	}
-	by.backend, res, err = g.forwardURI(ctx, item, req, caller)
+	by.backend, res, err = g.forward(ctx, item, mcp.FieldURI, req, caller)
 	if err != nil {
 		return by, nil, err
 	}
@@ -103,14 +103,6 @@ func (v *view) unknownURI(l lookup) error {
 		return mcp.Errorf(mcp.CodeInvalidParams, "not a directory resource: %q", shorten(l.name))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown skill: %q", shorten(l.name))
-}
-
-// forwardURI sends a request to the backend of an item, with the URI that the backend uses.
-func (g *Gateway) forwardURI(ctx context.Context, item admitted, req *mcp.Request, caller mcp.Caller) (*activeBackend, *mcp.Result, error) {
-	if item.isUsers() {
-		return g.forwardAs(ctx, item, mcp.FieldURI, req, caller)
-	}
-	return item.forward(ctx, mcp.FieldURI, req, caller)
 }
 
 // labelFor is the label for the URIs in the answer to a request: none if the client has sent the URI as
@@ -197,15 +189,4 @@ func (v *view) holds(e *catalog.Entry) bool {
 	}
 	held := v.heldFiles()
 	return len(held) > 0 && held[[2]string{e.BackendName, glob.PlainURI(e.Own)}]
-}
-
-// withBytes returns a result with other bytes.
-func withBytes(res *mcp.Result, raw []byte) (*mcp.Result, error) {
-	object, err := res.WithBytes(raw)
-	if err != nil {
-		return nil, err
-	}
-	own := *res
-	own.Object = object
-	return &own, nil
 }

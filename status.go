@@ -219,23 +219,26 @@ func (g *Gateway) Status() Status {
 
 // offeredItems returns the numbers of offered items, by backend.
 func offeredItems(c *catalog.Catalog) map[string]ItemCounts {
-	var byKind [catalog.NumKinds]map[string]int
-	names := make(map[string]ItemCounts)
+	counts := make(map[string]ItemCounts)
 	for k := range catalog.NumKinds {
-		byKind[k] = make(map[string]int)
 		for e := range c.Entries(k) {
-			byKind[k][e.BackendName]++
-			names[e.BackendName] = ItemCounts{}
+			n := counts[e.BackendName]
+			switch k {
+			case catalog.Tools:
+				n.Tools++
+			case catalog.Prompts:
+				n.Prompts++
+			case catalog.Resources:
+				n.Resources++
+			case catalog.Templates:
+				n.Templates++
+			case catalog.Skills:
+				n.Skills++
+			}
+			counts[e.BackendName] = n
 		}
 	}
-	for name := range names {
-		names[name] = ItemCounts{
-			Tools: byKind[catalog.Tools][name], Resources: byKind[catalog.Resources][name],
-			Templates: byKind[catalog.Templates][name], Prompts: byKind[catalog.Prompts][name],
-			Skills: byKind[catalog.Skills][name],
-		}
-	}
-	return names
+	return counts
 }
 
 // ToolBackends returns the name of the backend of each tool that is offered. It does not block.

@@ -103,10 +103,10 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	cut := g.taskCut(req, b, name) // before the filter, which is then at least as new
 	filter := g.taskFilter(req, b, name)
 	if cut != nil {
-		caller = cut.caller(caller)
+		caller = readWhole(caller, cut.notice)
 	}
 	if filter != nil {
-		caller = filter.caller(caller)
+		caller = readWhole(caller, filter.notice)
 	}
 	res, err := b.serveParams(ctx, req, &params, caller, known)
 	if err == nil && filter != nil {
@@ -290,11 +290,9 @@ func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error 
 		return err
 	}
 	if label := c.label(); label != "" && msg.Method == listen.MethodTask {
-		outer, err := spliced(&params, extension.OuterTask, label)
-		if err != nil {
+		if params, err = params.WithBytes(extension.OuterTask(label, params.Bytes())); err != nil {
 			return err
 		}
-		params = *outer
 	}
 	return c.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
 }
@@ -394,14 +392,6 @@ func (b *activeBackend) scopeOf(scope *mcp.Scope, owner string) *mcp.Scope {
 	return own.scope
 }
 
-// maxQueuedStatuses bounds the queued task states for one backend. The oldest is
-// dropped first, because the newest replaces it.
-const maxQueuedStatuses = 64
-
-// statusQueueKey is the key, in the client's scope, of the queue of task states for a
-// backend.
-type statusQueueKey struct{ of *backend.Backend }
-
 // forwardTaskStatus forwards the state of a task that a client of 2025-11-25 runs for a
 // backend (basic/utilities/tasks, "Task Status Notification"). It is sent to all backends
 // of the profile, because only the one that created the task recognizes it: to each in the
@@ -410,20 +400,37 @@ type statusQueueKey struct{ of *backend.Backend }
 func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
 		for _, b := range g.view.Load().at(req.Profile).backends {
-			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any {
-				return &serial.Queue[*mcp.Request]{Max: maxQueuedStatuses, DropOldest: true}
-			})
-			if queue, isQueue := kept.(*serial.Queue[*mcp.Request]); ok && isQueue {
-				queue.Put(req, func(next func(context.Context) (*mcp.Request, bool)) bool {
-					// Ends when the queue is empty, or with the Gateway, which waits for it in stop.
-					return g.begin(func() {
-						for req, ok := next(g.ctx); ok; req, ok = next(g.ctx) {
-							g.notifyBackend(b, req)
-						}
-					})
-				})
-			}
+			g.notifyInOrder(b, req, true) // the newest state replaces older ones
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
+}
+
+// maxQueued bounds the notifications of a session that wait for one backend.
+const maxQueued = 64
+
+// queueKey is the key, in the client's scope, of a queue of its notifications for a backend.
+type queueKey struct {
+	of         *backend.Backend
+	dropOldest bool // if it is full, and not the newest
+}
+
+// notifyInOrder notifies a backend in the background, after it was notified of what the session has
+// sent before. If one was dropped, it returns how many have been.
+func (g *Gateway) notifyInOrder(b *activeBackend, req *mcp.Request, dropOldest bool) (dropped uint64) {
+	kept, _ := req.Scope.Value(queueKey{b.Backend, dropOldest}, func() any {
+		return &serial.Queue[*mcp.Request]{Max: maxQueued, DropOldest: dropOldest}
+	})
+	queue, ok := kept.(*serial.Queue[*mcp.Request])
+	if !ok {
+		return 0 // the session has ended
+	}
+	return queue.Put(req, func(next func(context.Context) (*mcp.Request, bool)) bool {
+		// Ends when the queue is empty, or with the Gateway, which waits for it in stop.
+		return g.begin(func() {
+			for req, ok := next(g.ctx); ok; req, ok = next(g.ctx) {
+				g.notifyBackend(b, req)
+			}
+		})
+	})
 }

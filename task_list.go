@@ -23,6 +23,7 @@ import (
 const (
 	maxListedTasks  = 500 // of one owner
 	listedTTL       = 24 * time.Hour
+	sweepInterval   = time.Hour
 	listPageSize    = 50
 	listConcurrency = 8 // states that are fetched concurrently
 )
@@ -35,6 +36,7 @@ type taskRegistry struct {
 	mu      sync.Mutex
 	byOwner map[any][]listedTask
 	serial  uint64
+	swept   time.Time // when the principals without tasks were last dropped
 }
 
 // listedTask is one task. The tasks of an owner are ordered oldest first.
@@ -81,10 +83,27 @@ func (r *taskRegistry) record(owner any, t listedTask, now time.Time) (first boo
 	}
 	r.serial++
 	t.serial, t.until = r.serial, now.Add(listedTTL)
+	if now.Sub(r.swept) >= sweepInterval {
+		r.sweepLocked(now)
+	}
 	_, known := r.byOwner[owner]
 	all := append(dropExpired(r.byOwner[owner], now), t)
 	r.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
 	return !known
+}
+
+// sweepLocked drops the tasks that have expired, and the principals without others. A session stays
+// until it ends.
+func (r *taskRegistry) sweepLocked(now time.Time) {
+	r.swept = now
+	for owner, all := range r.byOwner {
+		all = dropExpired(all, now)
+		if _, isSession := owner.(*mcp.Scope); len(all) > 0 || isSession {
+			r.byOwner[owner] = all
+		} else {
+			delete(r.byOwner, owner)
+		}
+	}
 }
 
 // toolOf returns the tool that has started a task, if that is known.
@@ -113,7 +132,9 @@ func (r *taskRegistry) forget(owner any) {
 func (r *taskRegistry) remove(owner any, serial uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byOwner[owner] = slices.DeleteFunc(r.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
+	if all, ok := r.byOwner[owner]; ok { // else the session has ended meanwhile
+		r.byOwner[owner] = slices.DeleteFunc(all, func(t listedTask) bool { return t.serial == serial })
+	}
 }
 
 // page returns the tasks of a profile after a serial number, and whether there are more.

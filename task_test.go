@@ -428,7 +428,7 @@ func TestTaskStatesOfClient(t *testing.T) {
 			return mcp.NewResult([]byte("{}"))
 		}
 		var want []string
-		const most = maxQueuedStatuses + 10
+		const most = maxQueued + 10
 		began := time.Now()
 		for n := range most {
 			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), noCaller{}); err != nil {
@@ -437,7 +437,7 @@ func TestTaskStatesOfClient(t *testing.T) {
 			if n == 0 {
 				synctest.Wait() // the backend has that one
 			}
-			if n == 0 || n >= most-maxQueuedStatuses {
+			if n == 0 || n >= most-maxQueued {
 				want = append(want, fmt.Sprintf("c%d", n))
 			}
 		}
@@ -467,16 +467,25 @@ func TestWrappersPassEverything(t *testing.T) {
 			return &taskIDCaller{Caller: c, CallerExtension: c.Extension(), backend: b}
 		}},
 		"wholeCaller": {
-			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultFilter).caller(c) },
-			Without: []string{"Receive"}, // results are filtered as a whole
-		},
-		"cutCaller": {
-			Wrap:    func(c mcp.Caller) mcp.Caller { return new(resultCut).caller(c) },
-			Without: []string{"Receive"}, // results are cut as a whole
-		},
-		"pageCaller": {
-			Wrap:    func(c mcp.Caller) mcp.Caller { return new(pageRead).caller(c) },
-			Without: []string{"Receive"}, // pages are judged as a whole
+			Wrap:    func(c mcp.Caller) mcp.Caller { return readWhole(c, nil) },
+			Without: []string{"Receive"}, // results are filtered, cut and judged as a whole
 		},
 	})
+}
+
+// Owners of whom every task has expired, and sessions that have ended while their tasks were listed, are forgotten.
+func TestTaskRegistryForgetsOwners(t *testing.T) {
+	var r taskRegistry
+	now := time.Now()
+	for i := range 100 {
+		r.record(fmt.Sprint(i), listedTask{name: "t"}, now)
+	}
+	r.record("later", listedTask{name: "t"}, now.Add(listedTTL))
+	if n := len(r.byOwner); n != 1 {
+		t.Errorf("after a day %d owners are remembered", n)
+	}
+	r.forget("later")
+	if r.remove("later", 101); len(r.byOwner) != 0 {
+		t.Errorf("%v are remembered after their end", r.byOwner)
+	}
 }

@@ -70,24 +70,7 @@ func outerResult(label, method string, res *mcp.Result) (*mcp.Result, error) {
 	if label == "" || res.Delivered {
 		return res, nil
 	}
-	object, err := spliced(&res.Object, splice, label)
-	if err != nil || object == &res.Object {
-		return res, err
-	}
-	own := *res
-	own.Object = *object
-	return &own, nil
-}
-
-// spliced returns the object itself if there is nothing to change.
-func spliced(o *mcp.Object, splice func(label string, object []byte) []byte, label string) (*mcp.Object, error) {
-	raw := o.Bytes()
-	changed := splice(label, raw)
-	if len(raw) == 0 || &changed[0] == &raw[0] {
-		return o, nil
-	}
-	next, err := o.WithBytes(changed)
-	return &next, err
+	return withBytes(res, splice(label, res.Bytes()))
 }
 
 // updates returns the notifications for the client of an update of a resource at the backend: by

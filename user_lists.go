@@ -6,7 +6,6 @@ package signalbox
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
-	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -408,15 +406,22 @@ func (u *listUser) unneeded(v *view) (all []*userList) {
 	return all
 }
 
-// drop ends the tracking of one list.
-func (u *listUser) drop(one *userList) {
+// change calls f with the lock, and wakes the listens of the user if f reports a change.
+func (u *listUser) change(f func() (changed bool)) {
 	u.mu.Lock()
-	changed := u.endLocked(one)
-	delete(u.lists, one.of.Backend)
+	changed := f()
 	u.mu.Unlock()
 	if changed {
 		u.all.g.changed.wakeUser(u.principal)
 	}
+}
+
+// drop ends the tracking of one list.
+func (u *listUser) drop(one *userList) {
+	u.change(func() bool {
+		delete(u.lists, one.of.Backend)
+		return u.endLocked(one)
+	})
 }
 
 // endLocked ends a tracker. It reports whether what the user is offered has changed.
@@ -454,12 +459,7 @@ func (u *listUser) setLocked(key *backend.Backend, o *backend.Offer) (changed bo
 // its lists, or ends that. It waits for no more than a read of the vault.
 func (u *listUser) check(ctx context.Context, b *activeBackend, age time.Duration) {
 	held, err := b.access.(userAccess).held(ctx, u.principal, age) //nolint:forcetypeassert // the only backends with lists of users
-	u.mu.Lock()
-	changed := u.applyLocked(b, held, err) //nolint:contextcheck // what it begins to track outlives the request
-	u.mu.Unlock()
-	if changed {
-		u.all.g.changed.wakeUser(u.principal)
-	}
+	u.change(func() bool { return u.applyLocked(b, held, err) })   //nolint:contextcheck // what it begins to track outlives the request
 }
 
 func (u *listUser) applyLocked(b *activeBackend, held grant.Held, err error) (changed bool) {
@@ -496,47 +496,22 @@ func (u *listUser) applyLocked(b *activeBackend, held grant.Held, err error) (ch
 func (u *listUser) startLocked(one *userList, held grant.Held, last *backend.Offer) {
 	g, b := u.all.g, one.of
 	one.held, one.refused = held, time.Time{}
-	secrets := b.secrets()
 	var tracker *backend.Backend
-	tracker = backend.New(backend.Config{
-		Name:       b.srv.Name,
-		Handler:    b.client,
-		Info:       g.info,
-		Principal:  u.principal,
-		Lacking:    backend.AllFeatures &^ u.features,
-		Beyond:     u.features &^ backend.AllFeatures,
-		Identity:   func() *mcp.Identity { return b.access.(userAccess).identity(u.principal) }, //nolint:forcetypeassert // as in check
-		ByAccess:   true,
-		Snapshots:  &b.users.snapshots,
-		Idle:       b.limits.CallIdle,
-		Max:        b.callMax(),
-		MaxKey:     b.maxKey(),
-		Handshake:  b.limits.Handshake,
-		MaxItems:   b.limits.ToolsPerBackend,
-		MaxPages:   b.limits.Pages,
-		Last:       last,
-		LastReason: "it has not been reached since the last sign-in",
-		Changed:    func() { u.noteOffer(one, tracker) },
-		Turn:       b.users.slots.acquire,
-		Observe:    g.observeOwn(b.srv.Name, b.metrics),
-		Secrets:    secrets,
-		Logger:     slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
-	})
+	cfg := g.trackerConfig(b)
+	cfg.Handler, cfg.Principal, cfg.Snapshots = b.client, u.principal, &b.users.snapshots
+	cfg.Lacking, cfg.Beyond = backend.AllFeatures&^u.features, u.features&^backend.AllFeatures
+	cfg.Identity = func() *mcp.Identity { return b.access.(userAccess).identity(u.principal) } //nolint:forcetypeassert // as in check
+	cfg.Last, cfg.LastReason = last, "it has not been reached since the last sign-in"
+	cfg.Changed = func() { u.change(func() bool { return u.takeOfferLocked(one, tracker) }) }
+	cfg.Turn = b.users.slots.acquire
+	tracker = backend.New(cfg)
 	ctx, cancel := context.WithCancel(b.users.ctx)
 	one.Backend, one.cancel = tracker, cancel
 	b.users.begin(func() { tracker.Run(ctx) })
 }
 
-// noteOffer takes the offer of a tracker.
-func (u *listUser) noteOffer(one *userList, tracker *backend.Backend) {
-	if u.takeOffer(one, tracker) {
-		u.all.g.changed.wakeUser(u.principal)
-	}
-}
-
-func (u *listUser) takeOffer(one *userList, tracker *backend.Backend) (changed bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// takeOfferLocked takes the offer of a tracker.
+func (u *listUser) takeOfferLocked(one *userList, tracker *backend.Backend) (changed bool) {
 	o := tracker.Offer()
 	switch {
 	case one.Backend != tracker: // it was replaced, or has ended
@@ -548,18 +523,20 @@ func (u *listUser) takeOffer(one *userList, tracker *backend.Backend) (changed b
 	return u.setLocked(one.of.Backend, o)
 }
 
-// refresh makes the lists of a principal be fetched again, of one backend or, if key is nil, of all.
-// If the principal has no access any more, they end.
+// refresh makes the lists of a principal be fetched again. If the principal has no access any more,
+// they end.
 func (l *userLists) refresh(principal string, key *backend.Backend) {
 	for _, u := range l.usersOf(principal) {
-		u.mu.Lock()
-		for of, one := range u.lists {
-			if one.Backend != nil && (key == nil || key == of) {
-				one.Refresh()
-				one.Retry()
-			}
-		}
-		u.mu.Unlock()
+		u.refresh(key)
+	}
+}
+
+func (u *listUser) refresh(key *backend.Backend) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if one := u.lists[key]; one != nil && one.Backend != nil {
+		one.Refresh()
+		one.Retry()
 	}
 }
 
@@ -579,7 +556,7 @@ func (l *userLists) recheck(ctx context.Context, principal string, b *activeBack
 // retry makes the lists of all users be requested now.
 func (l *userLists) retry(b *activeBackend) {
 	for _, u := range l.everybody() {
-		l.refresh(u.principal, b.Backend)
+		u.refresh(b.Backend)
 	}
 	l.look()
 }

@@ -520,3 +520,20 @@ func TestReloadOfListsOfUsers(t *testing.T) {
 		gatewaytest.WantEqual(t, "shared tools of eve", u.tools("eve"), "crm__find crm__pay wiki__read")
 	})
 }
+
+// find_tool may be the first request of a user: it finds the tools that are listed for that user.
+func TestFindToolInListsOfUser(t *testing.T) {
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			d.give("ann", "find")
+			u := openUsers(t, d, era, nil)
+			u.signIn("ann")
+			time.Sleep(time.Minute) // the gateway knows that the server lists for users only
+			found := u.At(config.SearchProfile).PostModern("1", "tools/call", "find_tool", `"arguments":{"query":"find","detail":"name"}`, gatewaytest.WithToken("ann")).Body
+			if !strings.Contains(found, `{"name":"crm__find","server":"crm"}`) {
+				t.Errorf("%s: found %s", era, found)
+			}
+		})
+	}
+}

@@ -4,15 +4,11 @@
 package signalbox
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 )
-
-// maxUserViews is the number of different lists of users that a view keeps what they see for.
-const maxUserViews = 1024
 
 // userViews are what users see of a view in which backends list only for users that are signed in.
 // Users that these offer the same see one view. What was used last is kept.
@@ -21,9 +17,7 @@ type userViews struct {
 	g     *Gateway
 	lists []*activeBackend // that list only for users that are signed in
 
-	mu        sync.Mutex
-	byContent map[userContent]*list.Element // of userView
-	order     list.List                     // the latest one first
+	made recent[userContent, *userView]
 }
 
 // userContent identifies what users are offered.
@@ -31,9 +25,8 @@ type userContent string
 
 // userView is what some users see of a view.
 type userView struct {
-	content userContent
-	build   sync.Once
-	view    *view
+	build sync.Once
+	view  *view
 }
 
 // withUsers lets a view have parts for users, if one of its backends lists only for them.
@@ -45,7 +38,7 @@ func (g *Gateway) withUsers(v *view) {
 		}
 	}
 	if own != nil {
-		v.users = &userViews{base: v, g: g, lists: own, byContent: make(map[userContent]*list.Element)}
+		v.users = &userViews{base: v, g: g, lists: own}
 	}
 }
 
@@ -74,26 +67,10 @@ func (v *userViews) of(offers userOffers) *view {
 	if !has {
 		return v.base
 	}
-	seen := v.find(userContent(content))
+	seen := v.made.getOrAdd(userContent(content), func() *userView { return new(userView) })
 	// Not under the lock: with thousands of items it takes long.
 	seen.build.Do(func() { seen.view = v.make(offers) })
 	return seen.view
-}
-
-func (v *userViews) find(content userContent) *userView {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if at, ok := v.byContent[content]; ok {
-		v.order.MoveToFront(at)
-		return at.Value.(*userView) //nolint:forcetypeassert // the list has nothing else
-	}
-	if v.order.Len() >= maxUserViews {
-		oldest := v.order.Remove(v.order.Back()).(*userView) //nolint:forcetypeassert // likewise
-		delete(v.byContent, oldest.content)
-	}
-	made := &userView{content: content}
-	v.byContent[content] = v.order.PushFront(made)
-	return made
 }
 
 // make builds the view in which the backends offer this.

@@ -60,19 +60,7 @@ func (g *Gateway) awaitUserLists(ctx context.Context, req *mcp.Request, limit ti
 	}
 	for {
 		left, changed, wait := u.pending(limit, want)
-		if !wait {
-			return
-		}
-		var over <-chan time.Time
-		if left >= 0 {
-			over = time.After(left)
-		}
-		select {
-		case <-changed:
-		case <-over:
-		case <-g.ctx.Done():
-			return
-		case <-ctx.Done():
+		if !wait || g.awaitChange(ctx, changed, left) != nil {
 			return
 		}
 	}

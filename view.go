@@ -135,7 +135,6 @@ func (v *view) offers() []*backend.Offer {
 // countNotices adds the new notices of the backends to announced. A kind of list that
 // several backends announced has changed once: clients are notified once.
 func (v *view) countNotices(before *view, offers []*backend.Offer) {
-	v.announced = before.announced
 	v.counted = make(map[*backend.Backend]notices, len(v.backends))
 	var news [catalog.NumKinds]bool
 	newsBy := make(map[string]notices)
@@ -155,6 +154,15 @@ func (v *view) countNotices(before *view, offers []*backend.Offer) {
 		if isNew {
 			v.announced[k]++
 		}
+	}
+}
+
+// successor returns the beginning of a view that replaces this one: with the configuration in use, and
+// with what was announced until now, so that none of it is announced again.
+func (v *view) successor() *view {
+	return &view{
+		cfg: v.cfg, pins: v.pins, policy: v.policy, rendered: v.rendered, ownNames: v.ownNames,
+		announced: v.announced, counted: v.counted, announcedBy: v.announcedBy, replaced: make(chan struct{}),
 	}
 }
 
@@ -330,7 +338,8 @@ func (g *Gateway) keepCatalog() {
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
-	next := &view{cfg: old.cfg, pins: old.pins, policy: old.policy, rendered: g.onlyClient.renders(), ownNames: old.ownNames, backends: old.backends, offered: offers, built: true, replaced: make(chan struct{})}
+	next := old.successor()
+	next.rendered, next.backends, next.offered, next.built = g.onlyClient.renders(), old.backends, offers, true
 	next.catalog = next.build(offers)
 	next.countNotices(old, offers)
 	g.derive(next, old)

@@ -80,27 +80,46 @@ func Source(srv *config.Backend, o *config.OAuth) (grant.SourceConfig, error) {
 	}
 	cfg := grant.SourceConfig{
 		Backend: srv.Name, URL: srv.URL, OAuth: requests, Issuer: o.Issuer, FixedEndpoints: isFixed,
-		Client: oauth.Registration{Issuer: o.Issuer, ClientID: o.ClientID, Secret: o.ClientSecret.Token()},
-		Scopes: o.Scopes, Resource: o.Resource, Parameters: make(map[string]string),
+		Scopes: o.Scopes, Resource: Resource(o), Parameters: Parameters(o),
+	}
+	if cfg.Client, err = Client(o.Issuer, o.ClientID, o.ClientSecret, o.ClientKey); err != nil {
+		return grant.SourceConfig{}, err
 	}
 	if o.ClientID != "" && o.CallbackPort != 0 {
 		cfg.RedirectURI = RedirectURI(o, o.CallbackPort)
-	}
-	if o.Resource == config.ResourceAuto {
-		cfg.Resource = ""
-	}
-	if !o.ClientKey.IsZero() {
-		if cfg.Client.Key, err = oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
-			return grant.SourceConfig{}, err
-		}
-	}
-	for name, value := range o.Parameters {
-		cfg.Parameters[name] = value.Reveal()
 	}
 	if o.Audience != "" {
 		cfg.Parameters["audience"] = o.Audience
 	}
 	return cfg, nil
+}
+
+// Client returns a configured client at an authorization server.
+func Client(issuer, id string, secret, key config.Secret) (oauth.Registration, error) {
+	r := oauth.Registration{Issuer: issuer, ClientID: id, Secret: secret.Token()}
+	if key.IsZero() {
+		return r, nil
+	}
+	var err error
+	r.Key, err = oauth.ParseSigningKey([]byte(key.Reveal()))
+	return r, err
+}
+
+// Resource returns what tokens are requested for, or "" if that is found out.
+func Resource(o *config.OAuth) string {
+	if o.Resource == config.ResourceAuto {
+		return ""
+	}
+	return o.Resource
+}
+
+// Parameters returns the configured parameters of requests for tokens, which the caller may change.
+func Parameters(o *config.OAuth) map[string]string {
+	all := make(map[string]string, len(o.Parameters))
+	for name, value := range o.Parameters {
+		all[name] = value.Reveal()
+	}
+	return all
 }
 
 // CallbackPath is the path of the redirect URI on the machine of a user, as the files of clients

@@ -12,9 +12,7 @@
 // The package is pure. It does not know the connection or the revision of a message.
 package extension
 
-import (
-	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-)
+import "github.com/signalbox-mcp/signalbox/internal/jsonscan"
 
 // The extensions that the gateway translates.
 const (
@@ -53,25 +51,17 @@ func Cut(declared []byte) []byte {
 // Declares reports whether a capabilities object, of a client or a server, declares an
 // extension, which takes an object as its value. The object must be valid JSON.
 func Declares(capabilities []byte, name string) (ok bool) {
-	for member, all := range members(capabilities) {
+	for member, all := range jsonscan.Members(capabilities) {
 		if member != Member {
 			continue
 		}
-		for extension, value := range members(all) {
+		for extension, value := range jsonscan.Members(all) {
 			if extension == name {
 				ok = isObject(value)
 			}
 		}
 	}
 	return ok
-}
-
-// members is jsonscan.Members for a value that may not be an object.
-func members(raw []byte) func(yield func(string, []byte) bool) {
-	if !isObject(raw) {
-		return func(func(string, []byte) bool) {}
-	}
-	return jsonscan.Members(raw)
 }
 
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }

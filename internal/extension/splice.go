@@ -21,7 +21,7 @@ func MetaURIs(meta []byte) []string {
 // OuterItem returns a tool with the outer URIs in its _meta. Like the other functions that return
 // JSON, it copies nothing if there is nothing to change.
 func OuterItem(label string, item []byte) []byte {
-	return outer(label).ofMeta(item)
+	return rewriteMember(item, "_meta", func(meta []byte) []byte { return rewriteMeta(meta, outer(label).text) })
 }
 
 // OuterCall returns a result of tools/call with outer URIs: in its resource links, its embedded
@@ -85,10 +85,6 @@ func (o outer) members(object []byte, name string, f func([]byte) []byte) []byte
 			return value
 		}
 	})
-}
-
-func (o outer) ofMeta(object []byte) []byte {
-	return rewriteMember(object, "_meta", func(meta []byte) []byte { return rewriteMeta(meta, o.text) })
 }
 
 // ofContent rewrites a resource link or an embedded resource.

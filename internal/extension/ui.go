@@ -36,7 +36,7 @@ type Tool struct {
 // ReadTool reads the _meta of a tool. A visibility that is not a list counts as missing.
 func ReadTool(meta []byte) Tool {
 	var t Tool
-	for name, value := range members(meta) {
+	for name, value := range jsonscan.Members(meta) {
 		switch name {
 		case metaPage, metaTemplate:
 			t.HasPage = t.HasPage || isText(value)
@@ -49,7 +49,7 @@ func ReadTool(meta []byte) Tool {
 
 func (t *Tool) readUI(raw []byte) {
 	t.HasVisibility, t.NotForModel, t.NotForApp = false, false, false
-	for name, value := range members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		switch {
 		case name == resourceURI:
 			t.HasPage = t.HasPage || isText(value)
@@ -80,7 +80,7 @@ func (t Tool) IsOfApp() bool { return t.HasPage || t.HasVisibility && !t.NotForA
 // Fence returns a tool with the visibility of the model alone, so that hosts refuse the
 // calls of apps. A tool that has a visibility is returned unmodified.
 func Fence(tool []byte) []byte {
-	return withMeta(tool, func(meta []byte) []byte {
+	return withObject(tool, "_meta", func(meta []byte) []byte {
 		if ReadTool(meta).HasVisibility {
 			return meta
 		}
@@ -102,11 +102,6 @@ func Strip(tool []byte) []byte {
 
 // IsPage reports whether a URI is that of a page of an app.
 func IsPage(uri string) bool { return hasScheme(uri, schemeUI) }
-
-// withMeta returns an item with its _meta changed.
-func withMeta(item []byte, change func(meta []byte) []byte) []byte {
-	return withObject(item, "_meta", change)
-}
 
 // withObject returns an object with one of its members, an object, changed. A member that is
 // missing, or of another type, is changed as an empty object.

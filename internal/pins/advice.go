@@ -71,7 +71,7 @@ func (a *Adviser) others(server, tool string) []string {
 }
 
 // Advise returns the notes about a definition of a server, at most 5. The definition is valid JSON. Of each server 512 KiB
-// of text are searched; a definition after them has a note about that.
+// of text are searched; a definition with texts after them has a note about that.
 func (a *Adviser) Advise(server string, definition []byte) []Note {
 	if a.read == nil {
 		a.read = make(map[string]int)
@@ -81,6 +81,9 @@ func (a *Adviser) Advise(server string, definition []byte) []Note {
 	}
 	w := adviceWalk{Adviser: a, server: server}
 	w.value("", definition)
+	if w.isCut {
+		w.add("", "only a part of it was searched: its server has more text than 512 KiB")
+	}
 	return w.notes
 }
 
@@ -90,6 +93,7 @@ type adviceWalk struct {
 
 	server string
 	notes  []Note
+	isCut  bool // a text was not searched
 }
 
 func (w *adviceWalk) value(path jsontext.Pointer, value []byte) {
@@ -118,7 +122,12 @@ func (w *adviceWalk) text(path jsontext.Pointer, text string) {
 	if len(text) < shortest || len(w.notes) >= maxNotes {
 		return
 	}
-	text = text[:min(len(text), maxRead)]
+	left := maxRead - w.read[w.server]
+	if left == 0 {
+		w.isCut = true
+		return
+	}
+	text = text[:min(len(text), left)]
 	w.read[w.server] += len(text)
 	if found := addressed(text); found != "" {
 		w.add(path, "it may be addressed to the model: "+found)

@@ -43,7 +43,7 @@ func (l *Lock) Approve(key Key, d Digest) { l.pins[key] = d }
 // SetServer sets what a server is.
 func (l *Lock) SetServer(name string, is Server) { l.servers[name] = is }
 
-// Remove removes the definitions for which gone returns true, and the servers without any that are not in known.
+// Remove removes the definitions for which gone returns true.
 func (l *Lock) Remove(gone func(Key) bool) {
 	maps.DeleteFunc(l.pins, func(k Key, _ Digest) bool { return gone(k) })
 }
@@ -117,6 +117,7 @@ const head = "# What the servers offered when it was approved. signalbox approve
 func (l *Lock) Format() []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
+	keys := l.Keys()
 	for _, name := range l.Servers() {
 		is := l.servers[name]
 		fmt.Fprintf(&b, "\nserver %s %s %s", quote(name), quote(is.Name), quote(is.Version))
@@ -124,7 +125,7 @@ func (l *Lock) Format() []byte {
 			b.WriteString(" " + quote(is.Package))
 		}
 		b.WriteByte('\n')
-		for _, k := range l.Keys() {
+		for _, k := range keys {
 			if k.Server == name {
 				face := ""
 				if k.Face != Plain {

@@ -14,7 +14,7 @@ import (
 // This file is about pages: the HTML of apps (io.modelcontextprotocol/ui). A tool names the URI of its page, and the
 // page is what resources/read returns for it.
 
-const schemeUI = "ui://"
+const schemeUI = "ui:" // hosts differ in whether a URI without // is one of theirs
 
 // IsPageURI reports whether a URI may be that of a page.
 func IsPageURI(uri string) bool {

@@ -19,7 +19,8 @@ func TestPageURIs(t *testing.T) {
 		`{"_meta":{"ui":{"resourceUri":"ui://a"},"ui/resourceUri":"ui://a","openai/outputTemplate":"ui://b"}}`:             {"ui://a", "ui://b"},
 		`{"_meta":{"ui":{"resourceUri":"file:///etc/passwd"},"x":{"resourceUri":"ui://a"}},"ui":{"resourceUri":"ui://a"}}`: nil,
 		`{"_meta":{"ui":{"resourceUri":7},"ui/resourceUri":null}}`:                                                         nil,
-		`{"_meta":"ui://a"}`: nil,
+		`{"_meta":"ui://a"}`:                                                    nil,
+		`{"_meta":{"ui":{"resourceUri":"ui:a.html"}}}`:                          {"ui:a.html"},
 		`{"_meta":{"ui":{"resourceUri":"ui:\u002f/a","resourceUri":"ui://b"}}}`: {"ui://a", "ui://b"},
 	} {
 		if diff := cmp.Diff(want, PageURIs([]byte(tool))); diff != "" {
