@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -341,14 +340,13 @@ const maxImportRow = 100
 
 // importRows returns a row for each server, those to write first.
 func importRows(e *command.Env, servers, known []imports.Server, remarks bool) []string {
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	row := func(mark string, s *imports.Server, remark string) {
 		words := strings.Fields(output.VisibleLine(s.Summary()))
 		for i := range words {
 			words[i] = e.Tilde(words[i])
 		}
-		fmt.Fprintf(w, " %s %s\t%s\t%s\t%s\n", mark, s.Name, strings.Join(words, " "), originsOf(e, s), remark)
+		rows = append(rows, []string{mark + " " + s.Name, strings.Join(words, " "), originsOf(e, s), remark})
 	}
 	for i := range servers {
 		remark := ""
@@ -360,12 +358,13 @@ func importRows(e *command.Env, servers, known []imports.Server, remarks bool) [
 	for i := range known {
 		row("=", &known[i], "already configured")
 	}
-	_ = w.Flush() // to memory
-	var rows []string
+	var table bytes.Buffer
+	output.WriteColumns(&table, rows)
+	var lines []string
 	for line := range strings.Lines(table.String()) {
-		rows = append(rows, strings.TrimRight(line, " \n"))
+		lines = append(lines, " "+strings.TrimSuffix(line, "\n"))
 	}
-	return rows
+	return lines
 }
 
 // shortNotes returns what is remarkable about a server in a few words.

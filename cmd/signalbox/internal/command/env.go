@@ -20,6 +20,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
@@ -142,6 +145,23 @@ func (e *Env) PrintJSON(text []byte) error {
 		text = output.VisibleJSON(text)
 	}
 	_, err := e.Stdout.Write(append(bytes.Clone(text), '\n'))
+	return err
+}
+
+// PrintValue writes a value as indented JSON.
+func (e *Env) PrintValue(v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	return e.PrintJSON(text)
+}
+
+// PrintTable writes rows as output.WriteColumns does.
+func (e *Env) PrintTable(rows [][]string, right ...int) error {
+	var b bytes.Buffer
+	output.WriteColumns(&b, rows, right...)
+	_, err := e.Stdout.Write(b.Bytes())
 	return err
 }
 

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/check"
@@ -86,11 +84,7 @@ func doctor(ctx context.Context, e *command.Env, src source.Source, name string,
 		_, err := e.Stdout.Write(check.Table(e, found))
 		return found, err
 	}
-	text, err := json.Marshal(map[string]any{"file": src.Path, "findings": found}, json.Deterministic(true), jsontext.WithIndent(" "))
-	if err != nil {
-		return nil, err
-	}
-	return found, e.PrintJSON(text)
+	return found, e.PrintValue(map[string]any{"file": src.Path, "findings": found})
 }
 
 // examineFor is examine with a bound, for a user, which may be interrupted.

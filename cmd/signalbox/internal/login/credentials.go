@@ -4,7 +4,6 @@
 package login
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
@@ -141,11 +138,7 @@ func ownAccess(ctx context.Context, e *command.Env, file string) (list []credent
 // printCredentials prints a list.
 func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 	if asJSON {
-		text, err := json.Marshal(map[string]any{"credentials": list}, jsontext.WithIndent(" "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(map[string]any{"credentials": list})
 	}
 	if len(list) == 0 {
 		return e.PrintText(e.Stdout, "no credentials; 'signalbox login NAME' signs in\n")
@@ -165,10 +158,7 @@ func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 			backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
 		})
 	}
-	var b bytes.Buffer
-	output.WriteColumns(&b, rows)
-	_, err := e.Stdout.Write(b.Bytes())
-	return err
+	return e.PrintTable(rows)
 }
 
 // lifeText describes until when a token is valid.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -162,11 +161,7 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *sig
 			return fmt.Errorf("no item has the name %q; 'signalbox why' explains names", q.Name)
 		}
 		if asJSON {
-			text, err := json.Marshal(found, jsontext.WithIndent("  "))
-			if err != nil {
-				return err
-			}
-			return e.PrintJSON(text)
+			return e.PrintValue(found)
 		}
 		var b bytes.Buffer
 		for i := range found {

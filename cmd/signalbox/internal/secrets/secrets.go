@@ -6,6 +6,8 @@
 package secrets
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -356,23 +357,19 @@ func listSecrets(e *command.Env, flag string) error {
 		}
 	}
 	slices.Sort(names)
-	var b strings.Builder
+	var b bytes.Buffer
 	if len(names) == 0 {
 		fmt.Fprintf(&b, "no secrets in %s\n", e.Tilde(s.Path))
 	} else {
-		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tUSED BY")
+		rows := [][]string{{"NAME", "USED BY"}}
 		for _, name := range names {
-			users := s.usersText(name)
-			if users == "" {
-				users = "-"
-			}
+			users := cmp.Or(s.usersText(name), "-")
 			if value, _ := e.LookupEnv(name); value != "" {
 				users += " (the environment has it, too, and its value is used)"
 			}
-			fmt.Fprintln(w, name+"\t"+users)
+			rows = append(rows, []string{name, users})
 		}
-		_ = w.Flush() // to memory
+		output.WriteColumns(&b, rows)
 	}
 	var missing []string
 	for _, r := range s.config.References() {

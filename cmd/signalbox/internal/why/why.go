@@ -19,8 +19,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -236,11 +234,7 @@ func explainRunning(ctx context.Context, e *command.Env, file, name, profile str
 
 func printExplanation(e *command.Env, x *signalbox.Explanation, asJSON bool) error {
 	if asJSON {
-		text, err := json.Marshal(x, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(x)
 	}
 	_, err := e.Stdout.Write(explanationText(x, time.Now()))
 	return err
@@ -414,11 +408,7 @@ func showLongNames(ctx context.Context, e *command.Env, t *target.Target, asJSON
 	}
 	slices.SortStableFunc(names, func(a, b longToolName) int { return b.Characters - a.Characters })
 	if asJSON {
-		text, err := json.Marshal(names, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(names)
 	}
 	if len(names) == 0 {
 		fmt.Fprintf(e.Stderr, "no tool has a name with more than %d characters\n", cost.ShortName)
@@ -432,8 +422,5 @@ func showLongNames(ctx context.Context, e *command.Env, t *target.Target, asJSON
 		}
 		rows = append(rows, []string{n.Name, n.Server, strconv.Itoa(n.Characters), exceeds})
 	}
-	var b bytes.Buffer
-	output.WriteColumns(&b, rows, 2)
-	_, err = e.Stdout.Write(b.Bytes())
-	return err
+	return e.PrintTable(rows, 2)
 }
