@@ -122,10 +122,12 @@ func importServers(ctx context.Context, e *command.Env, f importFlags, args []st
 	if ok, err := e.Confirm(ctx, f.yes, "Proceed?"); !ok {
 		return err
 	}
+	ctx, done := e.Interruptible(ctx)
+	defer done()
 	if err := writeImported(ctx, e, out); err != nil {
 		return err
 	}
-	if err := printImportApplied(ctx, e, out, servers[len(servers)-1].Name); err != nil {
+	if err := edit.PrintApplied(ctx, e, out.after, servers[len(servers)-1].Name, out.written); err != nil {
 		return err
 	}
 	return e.PrintText(e.Stdout, importNext(e, f, in, out, servers))

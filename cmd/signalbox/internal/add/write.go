@@ -17,8 +17,6 @@ import (
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/secrets"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
@@ -116,14 +114,8 @@ func willWrite(e *command.Env, o *importOutput, servers int) string {
 
 // writeImported writes the secrets, and then the configuration that refers to them.
 func writeImported(ctx context.Context, e *command.Env, o *importOutput) error {
-	ctx, done := e.Interruptible(ctx)
-	defer done()
 	if err := os.MkdirAll(filepath.Dir(o.target), 0o700); err != nil {
 		return err
-	}
-	lock := ""
-	if folder, err := source.StateFolder(e, o.target); err == nil {
-		lock = filepath.Join(folder, "edit.lock")
 	}
 	o.written = time.Now()
 	if len(o.newValues) > 0 {
@@ -134,12 +126,12 @@ func writeImported(ctx context.Context, e *command.Env, o *importOutput) error {
 				return fmt.Errorf("%s: %w; nothing was written (--keep-secrets copies it into the configuration)", s.Name, err)
 			}
 		}
-		if err := replaceFile(ctx, o.secrets.Path, o.secretFile, secrets.MaxSize, text, secrets.Lock(e, o.secrets.Path)); err != nil {
+		if err := replaceFile(ctx, o.secrets.Path, o.secretFile, secrets.MaxSize, text, source.EditLock(e, o.secrets.Path)); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
 		secrets.NoteRepository(e, o.secrets.Path)
 	}
-	err := replaceFile(ctx, o.target, o.file, configedit.MaxSize, string(o.after.Text), lock)
+	err := replaceFile(ctx, o.target, o.file, configedit.MaxSize, string(o.after.Text), source.EditLock(e, o.target))
 	if err != nil && len(o.newValues) > 0 {
 		err = fmt.Errorf("%w\n%s has the credentials already, and no server was written: import again", err, e.Tilde(o.secrets.Path))
 	}
@@ -227,15 +219,4 @@ func shellPath(e *command.Env, path string) string {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	return e.Tilde(path)
-}
-
-// printImportApplied waits for running gateways, and prints what each has done.
-func printImportApplied(ctx context.Context, e *command.Env, o *importOutput, last string) error {
-	folder, err := source.StateFolder(e, o.target)
-	if err != nil {
-		return nil // no gateway can be reached
-	}
-	ctx, done := e.Interruptible(ctx)
-	defer done()
-	return edit.PrintApplied(ctx, e, o.after, last, control.Sockets(folder), o.written)
 }

@@ -151,22 +151,14 @@ func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate 
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()
-	lock := ""
-	folder, folderErr := source.StateFolder(e, path)
-	if folderErr == nil {
-		lock = filepath.Join(folder, "edit.lock")
-	}
 	written := time.Now()
-	if err := file.Replace(ctx, text, lock); err != nil {
+	if err := file.Replace(ctx, text, source.EditLock(e, path)); err != nil {
 		return err
 	}
 	if err := e.PrintText(e.Stdout, redactorOf(before, after).Text(UnifiedDiff(path, file.Text, text))); err != nil {
 		return err
 	}
-	if folderErr != nil {
-		return nil // and no gateway could be reached
-	}
-	return PrintApplied(ctx, e, after, name, control.Sockets(folder), written)
+	return PrintApplied(ctx, e, after, name, written)
 }
 
 // redactorOf returns a Redactor for the credentials in files. References to variables are
@@ -249,9 +241,9 @@ func isSame(p config.Problem) func(config.Problem) bool {
 }
 
 // PrintApplied prints what each running gateway makes of a change of a server.
-func PrintApplied(ctx context.Context, e *command.Env, file configedit.File, name string, sockets []string, since time.Time) error {
+func PrintApplied(ctx context.Context, e *command.Env, file configedit.File, name string, since time.Time) error {
 	served := isServed(e, file, name)
-	return control.PrintReloads(ctx, e, sockets, since, func(status *signalbox.Status) bool {
+	return control.PrintReloads(ctx, e, file.Name, since, func(status *signalbox.Status) bool {
 		hasIt := slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name })
 		return !status.Reloaded.Before(since) && hasIt == served
 	})

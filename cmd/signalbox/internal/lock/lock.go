@@ -467,23 +467,19 @@ func (l *locked) write(ctx context.Context, next *pins.Lock, texts map[pins.Dige
 
 // reload makes the running gateways use the lock file.
 func (l *locked) reload(ctx context.Context, e *command.Env) error {
-	folder, err := source.StateFolder(e, l.file)
-	if err != nil {
-		return err
-	}
-	for _, socket := range control.Sockets(folder) {
-		result, err := control.Reload(ctx, socket)
+	var failed []error
+	for result, err := range control.Reload(ctx, e, l.file) {
 		switch {
-		case control.IsGone(err):
-			continue
 		case err != nil:
-			return fmt.Errorf("a running gateway has not read the lock file: %w", err)
+			failed = append(failed, fmt.Errorf("a running gateway has not read the lock file: %w", err))
+			continue
 		case len(result.Problems) > 0:
-			return fmt.Errorf("process %d has not read the lock file: %s", result.Process, strings.Join(result.Problems, "; "))
+			failed = append(failed, fmt.Errorf("process %d has not read the lock file: %s", result.Process, strings.Join(result.Problems, "; ")))
+			continue
 		}
 		if err := e.PrintText(e.Stdout, fmt.Sprintf("process %d has applied it\n", result.Process)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

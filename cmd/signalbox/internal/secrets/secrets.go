@@ -283,11 +283,7 @@ func (s *File) needs(name string) bool {
 
 // changeSecrets writes the file, prints a text, and waits for the running gateways.
 func changeSecrets(ctx context.Context, e *command.Env, s *File, text string, change func(string) (string, error)) error {
-	folder, err := source.StateFolder(e, s.config.Name)
-	if err != nil {
-		folder = ""
-	}
-	lock := Lock(e, s.Path)
+	lock := source.EditLock(e, s.Path) // several configurations of the folder may have the file in common
 	written := time.Now()
 	isChanged, err := s.write(ctx, lock, change)
 	// Another process may have set another secret. Nothing was shown that has to be shown again.
@@ -304,20 +300,7 @@ func changeSecrets(ctx context.Context, e *command.Env, s *File, text string, ch
 		return err
 	}
 	NoteRepository(e, s.Path)
-	if folder == "" {
-		return nil // no gateway can be reached
-	}
-	return control.PrintReloads(ctx, e, control.Sockets(folder), written, func(status *signalbox.Status) bool { return status.Reloaded.After(written) })
-}
-
-// Lock returns the lock for a file with secrets, which several configurations of its
-// folder may have in common, or "".
-func Lock(e *command.Env, path string) string {
-	folder, err := source.StateFolder(e, path)
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(folder, "edit.lock")
+	return control.PrintReloads(ctx, e, s.config.Name, written, func(status *signalbox.Status) bool { return status.Reloaded.After(written) })
 }
 
 // maxTries bounds how often a file is read again that others change.

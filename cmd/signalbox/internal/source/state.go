@@ -70,6 +70,16 @@ func ListsFolder(e *command.Env, src Source) string {
 	return filepath.Join(state, "lists")
 }
 
+// EditLock returns the file that a command locks while it replaces a file of the user, or "" if
+// there is no folder for it.
+func EditLock(e *command.Env, file string) string {
+	folder, err := StateFolder(e, file)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "edit.lock")
+}
+
 // FileID identifies a file in InsideVariable. It is not the path: log messages have the
 // values of a backend's environment redacted, and would lose the configuration's path.
 func FileID(path string) string {

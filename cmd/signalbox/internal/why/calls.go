@@ -7,9 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -35,7 +33,7 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 	}
 	all := signalbox.CallRecords{Calls: []signalbox.CallRecord{}}
 	for _, g := range gateways {
-		known, err := callsAt(ctx, g.Socket)
+		known, err := control.CallsAt(ctx, g.Socket, signalbox.CallFilter{Most: latestCalls})
 		if err != nil {
 			return err
 		}
@@ -58,19 +56,6 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 		return e.PrintText(e.Stdout, "no call has ended since the gateway was started\n")
 	}
 	return e.PrintTable(callRows(all.Calls, time.Now()))
-}
-
-// callsAt returns the latest calls from the gateway of a socket.
-func callsAt(ctx context.Context, socket *http.Transport) (signalbox.CallRecords, error) {
-	var known signalbox.CallRecords
-	resp, err := control.Get(ctx, socket, control.URL(control.CallsPath+"?limit="+strconv.Itoa(latestCalls)), nil)
-	switch {
-	case err != nil:
-		return known, control.ExplainDial(err)
-	case resp.Code != http.StatusOK:
-		return known, fmt.Errorf("HTTP status %d: %s", resp.Code, output.FirstLine(resp.Body))
-	}
-	return known, control.Decode(resp.Body, &known)
 }
 
 // gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.

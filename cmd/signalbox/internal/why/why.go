@@ -213,20 +213,16 @@ func explainRunning(ctx context.Context, e *command.Env, file, name, profile str
 		return nil, err
 	}
 	gateway := fmt.Sprintf("the running gateway, process %d,", found[0].Process)
-	resp, err := control.Get(ctx, found[0].Socket, control.URL(control.WhyPath)+"?"+url.Values{"name": {name}, "profile": {profile}}.Encode(), nil)
+	query := url.Values{"name": {name}, "profile": {profile}}
+	x, err := control.At[*signalbox.Explanation](ctx, found[0].Socket, control.WhyPath+"?"+query.Encode())
+	status, _ := errors.AsType[*control.StatusError](err)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", gateway, control.ExplainDial(err))
-	case resp.Code == http.StatusBadRequest:
-		return nil, profiles.Missing(output.FirstLine(resp.Body))
-	case resp.Code == http.StatusNotFound:
+	case status != nil && status.Code == http.StatusBadRequest:
+		return nil, profiles.Missing(output.FirstLine(status.Body))
+	case status != nil && status.Code == http.StatusNotFound:
 		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
-	case resp.Code != http.StatusOK:
-		return nil, fmt.Errorf("%s answers with HTTP status %d", gateway, resp.Code)
-	}
-	x := new(signalbox.Explanation)
-	if err := control.Decode(resp.Body, x); err != nil {
-		return nil, fmt.Errorf("%s: %w", gateway, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", strings.TrimSuffix(gateway, ","), err)
 	}
 	e.PrintError(fmt.Sprintf("using the running gateway, process %d", found[0].Process))
 	return x, nil
@@ -292,7 +288,7 @@ func itemText(it *signalbox.ExplainedItem, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "backend %s (%s, listed %s", it.Backend.Name, it.Backend.State, output.Ago(now, it.Backend.Listed))
 	if it.Backend.Reason != "" {
-		b.WriteString(": " + withCode(it.Backend.Reason, it.Backend.Code))
+		b.WriteString(": " + it.Backend.Reason + output.CodeSuffix(it.Backend.Code))
 	}
 	b.WriteString(")")
 	for _, step := range it.Chain {
@@ -301,15 +297,7 @@ func itemText(it *signalbox.ExplainedItem, now time.Time) string {
 			b.WriteString(" (" + step.Position + ")")
 		}
 	}
-	return withCode(b.String(), it.Code)
-}
-
-// withCode returns a reason with its code.
-func withCode(reason, code string) string {
-	if code == "" {
-		return reason
-	}
-	return reason + " [" + code + "]"
+	return b.String() + output.CodeSuffix(it.Code)
 }
 
 // unlistedText returns what is known of a name that no backend lists.
@@ -339,7 +327,7 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		u := &x.Unreached[i]
 		fmt.Fprintf(&b, " Server %s, which may have it, is %s", u.Name, u.State)
 		if u.Reason != "" {
-			b.WriteString(": " + withCode(u.Reason, u.Code))
+			b.WriteString(": " + u.Reason + output.CodeSuffix(u.Code))
 		}
 		b.WriteString(".")
 	}
@@ -382,7 +370,7 @@ func serverText(s *signalbox.BackendStatus, now time.Time) string {
 		text += fmt.Sprintf(", listed %s: %s", output.Ago(now, s.Since), control.ItemCounts(s))
 	}
 	if s.Reason != "" {
-		text += ": " + withCode(s.Reason, s.Code)
+		text += ": " + s.Reason + output.CodeSuffix(s.Code)
 	}
 	return text
 }
