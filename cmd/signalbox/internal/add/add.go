@@ -186,7 +186,7 @@ func trialConfig(e *command.Env, file configedit.File) (*config.Config, error) {
 }
 
 // tryServers starts or reaches servers, as doctor does. The error is that of an interrupt.
-func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, names []string) ([]check.Finding, error) {
+func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, names []string) (found []check.Finding, err error) {
 	var servers []config.Backend
 	for _, s := range cfg.Servers {
 		if slices.Contains(names, s.Name) && !s.Disabled {
@@ -196,15 +196,11 @@ func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Co
 	if e.Terminal(e.Stderr) {
 		e.PrintError(fmt.Sprintf("trying %s; this takes up to %v", strings.Join(names, ", "), check.Timeout))
 	}
-	interrupted, done := e.Interruptible(ctx)
-	defer done()
-	ctx, cancel := context.WithTimeout(interrupted, check.Timeout)
-	defer cancel()
-	found := check.Servers(ctx, e, file, cfg, servers)
-	if interrupted.Err() != nil {
-		return nil, errors.New("interrupted")
-	}
-	return found, nil
+	err = check.Bounded(ctx, e, func(ctx context.Context) error {
+		found = check.Servers(ctx, e, file, cfg, servers)
+		return nil
+	})
+	return found, err
 }
 
 type addFlags struct {

@@ -35,9 +35,9 @@ another user, or in a container, send SIGHUP to its process.`,
 
 // askReload asks every gateway that serves a file to reload it, and prints the results.
 func askReload(ctx context.Context, e *command.Env, flag string) error {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return err
 	}
 	if _, err := source.StateFolder(e, src.Path); err != nil {
 		return fmt.Errorf("reload %s: %w", src.Path, err)

@@ -54,9 +54,9 @@ All gateways of this user that serve the configuration file are asked.`,
 // changeServer asks every gateway that serves a file for a change of one server, and prints
 // the results.
 func changeServer(ctx context.Context, e *command.Env, flag, verb, name string) error {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return err
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()

@@ -201,9 +201,9 @@ func newConnection(ctx context.Context, e *command.Env, f connectFlags, id strin
 	if err := checkView(&f); err != nil {
 		return nil, err
 	}
-	src := source.Find(e, f.config)
-	if !src.HasFile() {
-		return nil, command.Usagef("%s; 'signalbox import' makes a file, or name one with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, f.config)
+	if err != nil {
+		return nil, err
 	}
 	c := &connection{client: client, scope: clients.User, profile: f.profile}
 	if f.project {

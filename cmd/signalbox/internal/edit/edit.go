@@ -112,12 +112,13 @@ func Change(ctx context.Context, e *command.Env, flag, name string, change func(
 // ChangeIf is Change with a decision about the changed file before it is written; nil means yes.
 // With mayCreate, the file may be a new one.
 func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate bool, decide func(configedit.File) (bool, error), change func(configedit.File) ([]byte, error)) error {
-	path := source.Find(e, flag).Path
+	src, err := source.FindFile(e, flag)
+	path := src.Path
 	switch {
-	case path == "" && mayCreate:
+	case err != nil && mayCreate:
 		path = e.Path(FileName)
-	case path == "":
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	case err != nil:
+		return err
 	}
 	// Clients without a configuration are told to add to this file.
 	if mayCreate && path == source.UserConfig(e) {

@@ -118,11 +118,12 @@ func WithLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*
 		own.Lists = source.ListsFolder(e, src)
 	}
 	return own.With(ctx, e, func(ctx context.Context, t *target.Target) error {
+		if has, _ := t.Gateway.HasPolicy(); !has {
+			t.Status = nil // no server matters
+			return fmt.Errorf("%s has no policy", cmp.Or(src.Path, "the demo"))
+		}
 		if err := t.AwaitLists(ctx); err != nil {
 			return err
-		}
-		if has, _ := t.Gateway.HasPolicy(); !has {
-			return fmt.Errorf("%s has no policy", cmp.Or(src.Path, "the demo"))
 		}
 		return work(t.Gateway)
 	})

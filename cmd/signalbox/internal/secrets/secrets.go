@@ -96,9 +96,9 @@ type File struct {
 }
 
 func secretFile(e *command.Env, flag string) (*File, error) {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return nil, command.Usagef("%s; secrets belong to a configuration: name it with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return nil, err
 	}
 	s := FileOf(configedit.File{Name: src.Path})
 	switch file, err := safefile.Read(src.Path, configedit.MaxSize); {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
-	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -96,11 +94,11 @@ func packageOf(src source.Source, backend string) runner.Package {
 	if err != nil {
 		return runner.Package{}
 	}
-	i := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == backend })
-	if i < 0 {
+	srv, err := src.Server(cfg, backend)
+	if err != nil {
 		return runner.Package{}
 	}
-	p, _ := runner.Find(cfg.Servers[i].Command, cfg.Servers[i].Args)
+	p, _ := runner.Find(srv.Command, srv.Args)
 	return p
 }
 
