@@ -66,6 +66,13 @@ type credential struct {
 	SignedIn  time.Time `json:"signedIn,omitzero"`
 }
 
+func credentialOf(g *vault.Grant) credential {
+	return credential{
+		Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
+		Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
+	}
+}
+
 // listCredentials prints the grants in the vault, and those of running gateways.
 func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bool) error {
 	k, err := load(e, flag)
@@ -82,10 +89,7 @@ func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bo
 	}
 	list := []credential{}
 	for _, g := range found.Contents.Grants {
-		list = append(list, credential{
-			Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
-			Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
-		})
+		list = append(list, credentialOf(g))
 	}
 	for _, t := range found.Contents.IDTokens {
 		list = append(list, credential{
