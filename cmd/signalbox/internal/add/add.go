@@ -69,18 +69,8 @@ func noteMissing(e *command.Env, flag string, names []string) {
 	if err != nil || file.read() != nil {
 		return // the file has been written
 	}
-	lookup := file.lookup(e.LookupEnv)
-	var missing []string
-	for i := range own {
-		if own[i].Disabled || !slices.Contains(names, own[i].Original) {
-			continue
-		}
-		for _, name := range own[i].Variables {
-			if _, set := lookup(name); !set && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
+	own = slices.DeleteFunc(own, func(s imports.Server) bool { return !slices.Contains(names, s.Original) })
+	missing := missingVariables(own, file.lookup(e.LookupEnv))
 	if len(missing) > 0 {
 		e.PrintError(fmt.Sprintf("to be set: %s (with 'signalbox secret set NAME', or in the environment)", strings.Join(missing, ", ")))
 	}

@@ -171,14 +171,7 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 	if o.target != defaultConfig(e) {
 		at = " --config " + shellPath(e, o.target)
 	}
-	var missing []string
-	for i := range servers {
-		for _, name := range servers[i].Variables {
-			if _, set := lookup(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
+	missing := missingVariables(servers, lookup)
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		fmt.Fprintf(&b, "to be set: %s (with 'signalbox secret set NAME%s', or in the environment)\n", strings.Join(missing, ", "), at)
@@ -202,6 +195,18 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 		b.WriteString(", then signalbox connect " + in.client)
 	}
 	return b.String() + "\n"
+}
+
+// missingVariables returns the variables that enabled servers need and that are not set.
+func missingVariables(servers []imports.Server, lookup func(string) (string, bool)) (missing []string) {
+	for i := range servers {
+		for _, name := range servers[i].Variables {
+			if _, set := lookup(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	return missing
 }
 
 // defaultConfig returns the absolute path of the file that commands use without a flag.

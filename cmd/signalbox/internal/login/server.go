@@ -38,11 +38,7 @@ func load(e *command.Env, flag string) (*kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kept{src: src, cfg: cfg, log: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
-	if state, err := source.StateFolder(e, src.Path); err == nil {
-		k.state = state
-	}
-	return k, nil
+	return &kept{src: src, cfg: cfg, state: src.StateFolder(e), log: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}, nil
 }
 
 // open opens the vault.

@@ -113,10 +113,7 @@ and client, in YAML or JSON. "-" is the anonymous caller.`,
 func WithLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*signalbox.Gateway) error) error {
 	src := source.Find(e, f.Config)
 	own := *f
-	own.Alone = true
-	if src.HasFile() {
-		own.Lists = source.ListsFolder(e, src)
-	}
+	own.Alone, own.Lists = true, src.ListsFolder(e)
 	return own.With(ctx, e, func(ctx context.Context, t *target.Target) error {
 		if has, _ := t.Gateway.HasPolicy(); !has {
 			t.Status = nil // no server matters

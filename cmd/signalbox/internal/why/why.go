@@ -96,8 +96,7 @@ With --long it prints the names of tools that are longer than some clients accep
 	source.Flag(cmd, &f.Config)
 	profiles.Flag(cmd, &f.Profile, "for clients of this `PROFILE` of the gateway")
 	command.AddWord(cmd, &as, "as", "", "add the decision of the policy about the caller that this `FILE` describes, or - for the anonymous one")
-	cmd.Flags().BoolVar(&f.Alone, "alone", false, "start the backends even if a gateway with them is running")
-	cmd.Flags().BoolVarP(&f.Verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
+	f.AddStart(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
 	cmd.Flags().BoolVar(&calls, "calls", false, "list the latest "+strconv.Itoa(latestCalls)+" calls with their ids, newest first")
 	cmd.Flags().BoolVar(&long, "long", false, "list the names of tools with more than "+strconv.Itoa(cost.ShortName)+" characters")
@@ -158,7 +157,7 @@ func whyAs(ctx context.Context, e *command.Env, f *target.Flags, as, name string
 // were kept: it may be new.
 func whyKept(ctx context.Context, e *command.Env, f *target.Flags, src source.Source, name string) (*signalbox.Explanation, error) {
 	kept := *f
-	kept.Alone, kept.Lists = true, source.ListsFolder(e, src)
+	kept.Alone, kept.Lists = true, src.ListsFolder(e)
 	no := "no running gateway serves " + src.Path
 	var x *signalbox.Explanation
 	err := kept.With(ctx, e, func(ctx context.Context, t *target.Target) error {
