@@ -10,11 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
@@ -169,7 +167,7 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 	lookup := o.lookup(e.LookupEnv)
 	at := ""
 	if o.target != defaultConfig(e) {
-		at = " --config " + shellPath(e, o.target)
+		at = " --config " + e.ShellPath(o.target)
 	}
 	missing := missingVariables(servers, lookup)
 	slices.Sort(missing)
@@ -216,12 +214,4 @@ func defaultConfig(e *command.Env) string {
 		return ""
 	}
 	return path
-}
-
-// shellPath returns a path as it is written in a shell.
-func shellPath(e *command.Env, path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"`$&|;<>()*?[]#!\\", r) }) && runtime.GOOS != "windows" {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return e.Tilde(path)
 }

@@ -17,8 +17,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -110,6 +112,14 @@ func (e *Env) Tilde(path string) string {
 		return "~" + string(filepath.Separator) + rest
 	}
 	return path
+}
+
+// ShellPath returns a path as it is written in a shell.
+func (e *Env) ShellPath(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"`$&|;<>()*?[]#!\\", r) }) && runtime.GOOS != "windows" {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return e.Tilde(path)
 }
 
 // Interruptible returns a context that the first SIGINT or SIGTERM cancels. The second one

@@ -559,7 +559,7 @@ func afterConnect(e *command.Env, c *connection, before clientfile.File, aside [
 		b.WriteString(left)
 	}
 	if c.gateway.URL != "" && !c.running {
-		fmt.Fprintf(&b, "no gateway is running: start it with 'signalbox serve --config %s'\n", c.config)
+		fmt.Fprintf(&b, "no gateway is running: start it with 'signalbox serve --config %s'\n", e.ShellPath(c.config))
 	}
 	b.WriteString(needs(c.client) + "\n")
 	return b.String()

@@ -51,7 +51,7 @@ func PrintReloads(ctx context.Context, e *command.Env, file string, since time.T
 // awaitReload waits until a gateway has applied a change, or has refused it, and returns a
 // text about that.
 func awaitReload(ctx context.Context, socket *http.Transport, since time.Time, isApplied func(*signalbox.Status) bool) (string, error) {
-	gateway, err := InfoAt(ctx, socket)
+	gateway, err := infoAt(ctx, socket)
 	if err != nil {
 		return "", err
 	}

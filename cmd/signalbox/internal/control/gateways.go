@@ -37,7 +37,7 @@ func Running(ctx context.Context, e *command.Env, file string) ([]Gateway, error
 	var silent error
 	for _, path := range socketsOf(e, file) {
 		socket := Transport(path)
-		gateway, err := InfoAt(ctx, socket)
+		gateway, err := infoAt(ctx, socket)
 		switch {
 		case err == nil && gateway.Joinable:
 			onHTTP = append(onHTTP, Gateway{gateway, socket})
@@ -99,9 +99,9 @@ func At[T any](ctx context.Context, socket *http.Transport, path string) (value 
 	return value, Decode(resp.Body, &value)
 }
 
-// InfoAt returns the Info of a socket. A gateway of an earlier version does not have
+// infoAt returns the Info of a socket. A gateway of an earlier version does not have
 // the path, and cannot be joined.
-func InfoAt(ctx context.Context, socket *http.Transport) (*Info, error) {
+func infoAt(ctx context.Context, socket *http.Transport) (*Info, error) {
 	info, err := At[Info](ctx, socket, GatewayPath)
 	if isMissing(err) {
 		err = nil

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -127,7 +128,10 @@ func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate 
 		}
 	}
 	file, err := safefile.Read(path, configedit.MaxSize)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && mayCreate:
+		return fmt.Errorf("%w; make the folder of %s first", err, path)
+	case err != nil:
 		return err
 	}
 	if !file.Exists && !mayCreate {
