@@ -69,18 +69,8 @@ func noteMissing(e *command.Env, flag string, names []string) {
 	if err != nil || file.read() != nil {
 		return // the file has been written
 	}
-	lookup := file.lookup(e.LookupEnv)
-	var missing []string
-	for i := range own {
-		if own[i].Disabled || !slices.Contains(names, own[i].Original) {
-			continue
-		}
-		for _, name := range own[i].Variables {
-			if _, set := lookup(name); !set && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
+	own = slices.DeleteFunc(own, func(s imports.Server) bool { return !slices.Contains(names, s.Original) })
+	missing := missingVariables(own, file.lookup(e.LookupEnv))
 	if len(missing) > 0 {
 		e.PrintError(fmt.Sprintf("to be set: %s (with 'signalbox secret set NAME', or in the environment)", strings.Join(missing, ", ")))
 	}
@@ -186,7 +176,7 @@ func trialConfig(e *command.Env, file configedit.File) (*config.Config, error) {
 }
 
 // tryServers starts or reaches servers, as doctor does. The error is that of an interrupt.
-func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, names []string) ([]check.Finding, error) {
+func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Config, names []string) (found []check.Finding, err error) {
 	var servers []config.Backend
 	for _, s := range cfg.Servers {
 		if slices.Contains(names, s.Name) && !s.Disabled {
@@ -196,15 +186,11 @@ func tryServers(ctx context.Context, e *command.Env, file string, cfg *config.Co
 	if e.Terminal(e.Stderr) {
 		e.PrintError(fmt.Sprintf("trying %s; this takes up to %v", strings.Join(names, ", "), check.Timeout))
 	}
-	interrupted, done := e.Interruptible(ctx)
-	defer done()
-	ctx, cancel := context.WithTimeout(interrupted, check.Timeout)
-	defer cancel()
-	found := check.Servers(ctx, e, file, cfg, servers)
-	if interrupted.Err() != nil {
-		return nil, errors.New("interrupted")
-	}
-	return found, nil
+	err = check.Bounded(ctx, e, func(ctx context.Context) error {
+		found = check.Servers(ctx, e, file, cfg, servers)
+		return nil
+	})
+	return found, err
 }
 
 type addFlags struct {

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -123,10 +122,12 @@ func importServers(ctx context.Context, e *command.Env, f importFlags, args []st
 	if ok, err := e.Confirm(ctx, f.yes, "Proceed?"); !ok {
 		return err
 	}
+	ctx, done := e.Interruptible(ctx)
+	defer done()
 	if err := writeImported(ctx, e, out); err != nil {
 		return err
 	}
-	if err := printImportApplied(ctx, e, out, servers[len(servers)-1].Name); err != nil {
+	if err := edit.PrintApplied(ctx, e, out.after, servers[len(servers)-1].Name, out.written); err != nil {
 		return err
 	}
 	return e.PrintText(e.Stdout, importNext(e, f, in, out, servers))
@@ -341,14 +342,13 @@ const maxImportRow = 100
 
 // importRows returns a row for each server, those to write first.
 func importRows(e *command.Env, servers, known []imports.Server, remarks bool) []string {
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	row := func(mark string, s *imports.Server, remark string) {
 		words := strings.Fields(output.VisibleLine(s.Summary()))
 		for i := range words {
 			words[i] = e.Tilde(words[i])
 		}
-		fmt.Fprintf(w, " %s %s\t%s\t%s\t%s\n", mark, s.Name, strings.Join(words, " "), originsOf(e, s), remark)
+		rows = append(rows, []string{mark + " " + s.Name, strings.Join(words, " "), originsOf(e, s), remark})
 	}
 	for i := range servers {
 		remark := ""
@@ -360,12 +360,13 @@ func importRows(e *command.Env, servers, known []imports.Server, remarks bool) [
 	for i := range known {
 		row("=", &known[i], "already configured")
 	}
-	_ = w.Flush() // to memory
-	var rows []string
+	var table bytes.Buffer
+	output.WriteColumns(&table, rows)
+	var lines []string
 	for line := range strings.Lines(table.String()) {
-		rows = append(rows, strings.TrimRight(line, " \n"))
+		lines = append(lines, " "+strings.TrimSuffix(line, "\n"))
 	}
-	return rows
+	return lines
 }
 
 // shortNotes returns what is remarkable about a server in a few words.

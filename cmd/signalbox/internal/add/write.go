@@ -10,15 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/secrets"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
@@ -116,14 +112,8 @@ func willWrite(e *command.Env, o *importOutput, servers int) string {
 
 // writeImported writes the secrets, and then the configuration that refers to them.
 func writeImported(ctx context.Context, e *command.Env, o *importOutput) error {
-	ctx, done := e.Interruptible(ctx)
-	defer done()
 	if err := os.MkdirAll(filepath.Dir(o.target), 0o700); err != nil {
 		return err
-	}
-	lock := ""
-	if folder, err := source.StateFolder(e, o.target); err == nil {
-		lock = filepath.Join(folder, "edit.lock")
 	}
 	o.written = time.Now()
 	if len(o.newValues) > 0 {
@@ -134,12 +124,12 @@ func writeImported(ctx context.Context, e *command.Env, o *importOutput) error {
 				return fmt.Errorf("%s: %w; nothing was written (--keep-secrets copies it into the configuration)", s.Name, err)
 			}
 		}
-		if err := replaceFile(ctx, o.secrets.Path, o.secretFile, secrets.MaxSize, text, secrets.Lock(e, o.secrets.Path)); err != nil {
+		if err := replaceFile(ctx, o.secrets.Path, o.secretFile, secrets.MaxSize, text, source.EditLock(e, o.secrets.Path)); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
 		secrets.NoteRepository(e, o.secrets.Path)
 	}
-	err := replaceFile(ctx, o.target, o.file, configedit.MaxSize, string(o.after.Text), lock)
+	err := replaceFile(ctx, o.target, o.file, configedit.MaxSize, string(o.after.Text), source.EditLock(e, o.target))
 	if err != nil && len(o.newValues) > 0 {
 		err = fmt.Errorf("%w\n%s has the credentials already, and no server was written: import again", err, e.Tilde(o.secrets.Path))
 	}
@@ -177,16 +167,9 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 	lookup := o.lookup(e.LookupEnv)
 	at := ""
 	if o.target != defaultConfig(e) {
-		at = " --config " + shellPath(e, o.target)
+		at = " --config " + e.ShellPath(o.target)
 	}
-	var missing []string
-	for i := range servers {
-		for _, name := range servers[i].Variables {
-			if _, set := lookup(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
+	missing := missingVariables(servers, lookup)
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		fmt.Fprintf(&b, "to be set: %s (with 'signalbox secret set NAME%s', or in the environment)\n", strings.Join(missing, ", "), at)
@@ -212,6 +195,18 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 	return b.String() + "\n"
 }
 
+// missingVariables returns the variables that enabled servers need and that are not set.
+func missingVariables(servers []imports.Server, lookup func(string) (string, bool)) (missing []string) {
+	for i := range servers {
+		for _, name := range servers[i].Variables {
+			if _, set := lookup(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	return missing
+}
+
 // defaultConfig returns the absolute path of the file that commands use without a flag.
 func defaultConfig(e *command.Env) string {
 	path, err := filepath.Abs(source.Find(e, "").Path)
@@ -219,23 +214,4 @@ func defaultConfig(e *command.Env) string {
 		return ""
 	}
 	return path
-}
-
-// shellPath returns a path as it is written in a shell.
-func shellPath(e *command.Env, path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"`$&|;<>()*?[]#!\\", r) }) && runtime.GOOS != "windows" {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return e.Tilde(path)
-}
-
-// printImportApplied waits for running gateways, and prints what each has done.
-func printImportApplied(ctx context.Context, e *command.Env, o *importOutput, last string) error {
-	folder, err := source.StateFolder(e, o.target)
-	if err != nil {
-		return nil // no gateway can be reached
-	}
-	ctx, done := e.Interruptible(ctx)
-	defer done()
-	return edit.PrintApplied(ctx, e, o.after, last, control.Sockets(folder), o.written)
 }

@@ -35,22 +35,17 @@ another user, or in a container, send SIGHUP to its process.`,
 
 // askReload asks every gateway that serves a file to reload it, and prints the results.
 func askReload(ctx context.Context, e *command.Env, flag string) error {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
-	}
-	folder, err := source.StateFolder(e, src.Path)
+	src, err := source.FindFile(e, flag)
 	if err != nil {
+		return err
+	}
+	if _, err := source.StateFolder(e, src.Path); err != nil {
 		return fmt.Errorf("reload %s: %w", src.Path, err)
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()
 	asked, failed := 0, 0
-	for _, socket := range control.Sockets(folder) {
-		answer, err := control.Reload(ctx, socket)
-		if control.IsGone(err) {
-			continue
-		}
+	for answer, err := range control.Reload(ctx, e, src.Path) {
 		asked++
 		if err != nil || len(answer.Problems) > 0 {
 			failed++

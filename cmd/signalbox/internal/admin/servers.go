@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -55,47 +54,39 @@ All gateways of this user that serve the configuration file are asked.`,
 // changeServer asks every gateway that serves a file for a change of one server, and prints
 // the results.
 func changeServer(ctx context.Context, e *command.Env, flag, verb, name string) error {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return err
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()
 	found, err := control.Running(ctx, e, src.Path)
 	defer control.CloseIdle(found)
-	switch {
-	case len(found) == 0 && err != nil:
-		return err
-	case len(found) == 0:
+	if len(found) == 0 && err == nil {
 		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve'", src.Path)
 	}
 	failed := false
+	errs := []error{err} // about one that does not respond
 	for _, gateway := range found {
 		ok, err := changeServerAt(ctx, e, gateway.Socket, verb, name)
 		if err != nil {
-			return fmt.Errorf("%s %s: process %d: %w", verb, name, gateway.Process, err)
+			errs = append(errs, fmt.Errorf("%s %s: process %d: %w", verb, name, gateway.Process, err))
 		}
-		failed = failed || !ok
+		failed = failed || err == nil && !ok
 	}
 	if failed {
-		return fmt.Errorf("%s is not available; 'signalbox doctor %s' looks for the cause", name, name)
+		errs = append(errs, fmt.Errorf("%s is not available; 'signalbox doctor %s' looks for the cause", name, name))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // changeServerAt asks one gateway, and prints the state of the server afterwards. It reports
 // whether the server is available.
 func changeServerAt(ctx context.Context, e *command.Env, socket *http.Transport, verb, name string) (ok bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, control.Timeout)
-	defer cancel()
-	resp, err := control.RoundTrip(ctx, socket, http.MethodPost, control.URL(control.ServersPath+url.PathEscape(name)+"/"+verb), nil)
-	if err != nil {
+	a, err := control.ChangeServer(ctx, socket, verb, name)
+	switch {
+	case err != nil:
 		return false, err
-	}
-	a := new(control.ServerResult)
-	switch err := control.Decode(resp.Body, a); {
-	case err != nil || resp.Code != http.StatusOK:
-		return false, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.Code)
 	case a.Unknown:
 		return false, errors.New("the configuration in use has no enabled server of that name; 'signalbox status' lists them")
 	case a.Backend == nil:

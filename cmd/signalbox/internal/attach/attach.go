@@ -132,7 +132,7 @@ func (a *attacher) connect(ctx context.Context) (relay.Conn, error) {
 	}
 	conn, err = a.find(ctx)
 	if conn == nil && err == nil {
-		err = errors.New("the gateway ended as soon as it had started; see 'signalbox logs --config " + a.file + "'")
+		err = errors.New("the gateway ended as soon as it had started; see 'signalbox logs --config " + a.ShellPath(a.file) + "'")
 	}
 	return asConn(conn), err
 }

@@ -110,18 +110,19 @@ func noteMore(ctx context.Context, e *command.Env, file string, cfg *config.Conf
 // checked returns the summary of a file without problems.
 func checked(file string, cfg *config.Config) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: no problems, %s", file, backendCount(cfg))
+	fmt.Fprintf(&b, "%s: no problems, %s", file, Count(cfg, "backend"))
 	for _, note := range cfg.Notes {
 		b.WriteString("\n" + note.String())
 	}
 	return b.String() + "\n"
 }
 
-// backendCount returns the number of backends. Disabled ones are counted separately: a file
-// with only disabled backends is valid, and serves nothing, which the user may not expect.
-func backendCount(cfg *config.Config) string {
-	count := output.Plural(enabled(cfg), "backend")
-	if disabled := len(cfg.Servers) - enabled(cfg); disabled > 0 {
+// Count returns the number of servers, with a noun. Disabled ones are counted separately: a file
+// with only disabled servers is valid, and serves nothing, which the user may not expect.
+func Count(cfg *config.Config, noun string) string {
+	enabled := len(Enabled(cfg))
+	count := output.Plural(enabled, noun)
+	if disabled := len(cfg.Servers) - enabled; disabled > 0 {
 		count += fmt.Sprintf(", %d more disabled", disabled)
 	}
 	return count

@@ -6,7 +6,6 @@ package check
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,22 +25,19 @@ func connect(ctx context.Context, e *command.Env, src source.Source, strict bool
 		return printInvalid(e, src.Path, err)
 	}
 	noteMore(ctx, e, src.Path, cfg)
-	servers := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Backend) bool { return s.Disabled })
-	if e.Terminal(e.Stderr) && len(servers) > 0 {
-		e.PrintError(fmt.Sprintf("starting %s; this takes up to %v", output.Plural(len(servers), "server"), Timeout))
-	}
-	interrupted, done := e.Interruptible(ctx)
-	defer done()
-	ctx, cancel := context.WithTimeout(interrupted, Timeout)
-	defer cancel()
+	servers := Enabled(cfg)
+	NoteStart(e, len(servers))
 	var identity config.Problems
-	var all sync.WaitGroup
-	// Ends with ctx; waited for below.
-	all.Go(func() { identity = Identity(ctx, cfg) })
-	t := tryServers(ctx, e, src.Path, cfg, servers, true)
-	all.Wait()
-	if interrupted.Err() != nil {
-		return errors.New("interrupted")
+	var t *trial
+	if err := Bounded(ctx, e, func(ctx context.Context) error {
+		var all sync.WaitGroup
+		// Ends with ctx; waited for below.
+		all.Go(func() { identity = Identity(ctx, cfg) })
+		t = tryServers(ctx, e, src.Path, cfg, servers, true)
+		all.Wait()
+		return nil
+	}); err != nil {
+		return err
 	}
 	r := report{notes: identity}
 	for _, f := range append(slices.Concat(t.servers...), t.others...) {
@@ -106,7 +102,7 @@ func (r *report) print(e *command.Env, file string, cfg *config.Config, t *trial
 		count = output.Plural(len(r.problems), "problem")
 	}
 	lines := r.lines(r.problems)
-	lines = append(lines, fmt.Sprintf("%s: %s, %s: %s", file, count, backendCount(cfg), itemCounts(&t.offered)))
+	lines = append(lines, fmt.Sprintf("%s: %s, %s: %s", file, count, Count(cfg, "backend"), itemCounts(&t.offered)))
 	lines = append(lines, r.lines(r.notes)...)
 	if _, err := e.Stdout.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
 		return err

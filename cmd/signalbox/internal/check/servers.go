@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
@@ -40,6 +41,32 @@ const (
 	// interval is how often the state of identity providers is read.
 	interval = 20 * time.Millisecond
 )
+
+// Enabled returns the servers that are not disabled.
+func Enabled(cfg *config.Config) []config.Backend {
+	return slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Backend) bool { return s.Disabled })
+}
+
+// NoteStart notes on a terminal that servers are started, for at most Timeout.
+func NoteStart(e *command.Env, servers int) {
+	if e.Terminal(e.Stderr) && servers > 0 {
+		e.PrintError(fmt.Sprintf("starting %s; this takes up to %v", output.Plural(servers, "server"), Timeout))
+	}
+}
+
+// Bounded calls work with a context that ends after Timeout. If it is interrupted, that is its
+// error.
+func Bounded(ctx context.Context, e *command.Env, work func(context.Context) error) error {
+	interrupted, done := e.Interruptible(ctx)
+	defer done()
+	ctx, cancel := context.WithTimeout(interrupted, Timeout)
+	defer cancel()
+	err := work(ctx)
+	if interrupted.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
 
 // Servers checks servers of a configuration file. Those that users sign in at are called with the
 // kept access. An item that another server has, too, is no finding if the file decides between them.
@@ -129,7 +156,7 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 	defer cancel()
 	started := time.Now()
 	_ = gw.AwaitLists(wait) // the state of a server shows whether it has answered
-	isWhole := len(servers) == enabled(cfg)
+	isWhole := len(servers) == len(Enabled(cfg))
 	if isWhole {
 		awaitIssuers(wait, gw)
 	}
@@ -159,16 +186,6 @@ func (t *trial) examine(ctx context.Context, e *command.Env, gw *signalbox.Gatew
 	if isWhole {
 		t.addOthers(cfg, gw, &status, problems)
 	}
-}
-
-// enabled returns the number of servers that are not disabled.
-func enabled(cfg *config.Config) (n int) {
-	for i := range cfg.Servers {
-		if !cfg.Servers[i].Disabled {
-			n++
-		}
-	}
-	return n
 }
 
 // awaitIssuers waits until the keys of each identity provider were fetched, or could not be.

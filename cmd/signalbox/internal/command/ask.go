@@ -20,13 +20,7 @@ import (
 // consumed. If ctx ends first, the read continues in the background until there is a
 // line, as a read from a terminal cannot be canceled.
 func ReadLine(ctx context.Context, r io.Reader) (string, error) {
-	type answer struct {
-		line string
-		err  error
-	}
-	read := make(chan answer, 1)
-	// Ends with the line, the input or the process. After ctx nothing waits for it.
-	go func() {
+	line, err := readOrEnd(ctx, func() (string, error) {
 		var b strings.Builder
 		// One byte at a time: a larger read would consume the input of the next question,
 		// or of the next program of a script.
@@ -34,19 +28,32 @@ func ReadLine(ctx context.Context, r io.Reader) (string, error) {
 		for {
 			n, err := r.Read(buf)
 			if n == 1 && buf[0] == '\n' {
-				read <- answer{line: b.String()}
-				return
+				return b.String(), nil
 			}
 			b.Write(buf[:n])
 			if err != nil {
-				read <- answer{b.String(), err}
-				return
+				return b.String(), err
 			}
 		}
+	})
+	return strings.TrimSuffix(line, "\r"), err
+}
+
+// readOrEnd returns what read returns, or the error of ctx if that ends first.
+func readOrEnd(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	// Ends with the line, the input or the process. After ctx nothing waits for it.
+	go func() {
+		text, err := read()
+		done <- answer{text, err}
 	}()
 	select {
-	case a := <-read:
-		return strings.TrimSuffix(a.line, "\r"), a.err
+	case a := <-done:
+		return a.text, a.err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -85,20 +92,12 @@ func ReadHidden(ctx context.Context, r io.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		text []byte
-		err  error
-	}
-	read := make(chan answer, 1)
-	// Ends with the line, the input or the process.
-	go func() {
+	text, err := readOrEnd(ctx, func() (string, error) {
 		text, err := term.ReadPassword(fd)
-		read <- answer{text, err}
-	}()
-	select {
-	case a := <-read:
-		return string(a.text), a.err
-	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+		return string(text), err
+	})
+	if ctx.Err() != nil {
+		err = errors.Join(err, term.Restore(fd, before))
 	}
+	return text, err
 }

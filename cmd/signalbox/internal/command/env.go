@@ -17,8 +17,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
@@ -109,6 +114,14 @@ func (e *Env) Tilde(path string) string {
 	return path
 }
 
+// ShellPath returns a path as it is written in a shell.
+func (e *Env) ShellPath(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\"`$&|;<>()*?[]#!\\", r) }) && runtime.GOOS != "windows" {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return e.Tilde(path)
+}
+
 // Interruptible returns a context that the first SIGINT or SIGTERM cancels. The second one
 // ends the process, as by default. The returned function cancels the context and restores
 // the signals, without waiting.
@@ -142,6 +155,23 @@ func (e *Env) PrintJSON(text []byte) error {
 		text = output.VisibleJSON(text)
 	}
 	_, err := e.Stdout.Write(append(bytes.Clone(text), '\n'))
+	return err
+}
+
+// PrintValue writes a value as indented JSON.
+func (e *Env) PrintValue(v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	return e.PrintJSON(text)
+}
+
+// PrintTable writes rows as output.WriteColumns does.
+func (e *Env) PrintTable(rows [][]string, right ...int) error {
+	var b bytes.Buffer
+	output.WriteColumns(&b, rows, right...)
+	_, err := e.Stdout.Write(b.Bytes())
 	return err
 }
 

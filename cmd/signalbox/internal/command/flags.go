@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 )
 
 // KnownCommand rejects an unknown command, and suggests a similar one.
@@ -26,7 +28,7 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 func ArgsBetween(low, high int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < low || len(args) > high {
-			return Usagef("got %d arguments, want %s", len(args), what)
+			return Usagef("got %s, want %s", output.Plural(len(args), "argument"), what)
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/profiles"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 )
 
 const (
@@ -75,13 +76,10 @@ func seeClient(ctx context.Context, e *command.Env, c *connection, since time.Ti
 // returns "". What names clients give themselves is not known, so that also another name is
 // taken if it is a new one.
 func arrived(ctx context.Context, socket *http.Transport, to *connection, since time.Time) string {
-	seen, err := clientsAt(ctx, socket)
-	if err != nil {
-		return ""
-	}
+	seen, _ := control.At[[]signalbox.ClientStatus](ctx, socket, control.ClientsPath) // the next look may have an answer
 	for _, c := range seen {
 		own := strings.Contains(strings.ToLower(c.Name), strings.ToLower(to.client.ID))
-		if c.Name == "signalbox" || c.Last.Before(since) || !own && c.First.Before(since) {
+		if c.Name == target.ClientName || c.Last.Before(since) || !own && c.First.Before(since) {
 			continue
 		}
 		text := "connected"
@@ -107,18 +105,4 @@ func toolsAt(ctx context.Context, socket *http.Transport, profile string) (int, 
 		return 0, err
 	}
 	return status.Profiles[0].Tools, nil
-}
-
-// clientsAt returns the clients of the gateway of a socket. It is nil for a gateway of an
-// earlier version.
-func clientsAt(ctx context.Context, socket *http.Transport) ([]signalbox.ClientStatus, error) {
-	resp, err := control.Get(ctx, socket, control.URL(control.ClientsPath), nil)
-	if err != nil {
-		return nil, control.ExplainDial(err)
-	}
-	var seen []signalbox.ClientStatus
-	if resp.Code == http.StatusOK {
-		err = control.Decode(resp.Body, &seen)
-	}
-	return seen, err
 }

@@ -201,9 +201,9 @@ func newConnection(ctx context.Context, e *command.Env, f connectFlags, id strin
 	if err := checkView(&f); err != nil {
 		return nil, err
 	}
-	src := source.Find(e, f.config)
-	if !src.HasFile() {
-		return nil, command.Usagef("%s; 'signalbox import' makes a file, or name one with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, f.config)
+	if err != nil {
+		return nil, err
 	}
 	c := &connection{client: client, scope: clients.User, profile: f.profile}
 	if f.project {
@@ -559,7 +559,7 @@ func afterConnect(e *command.Env, c *connection, before clientfile.File, aside [
 		b.WriteString(left)
 	}
 	if c.gateway.URL != "" && !c.running {
-		fmt.Fprintf(&b, "no gateway is running: start it with 'signalbox serve --config %s'\n", c.config)
+		fmt.Fprintf(&b, "no gateway is running: start it with 'signalbox serve --config %s'\n", e.ShellPath(c.config))
 	}
 	b.WriteString(needs(c.client) + "\n")
 	return b.String()

@@ -4,7 +4,6 @@
 package connect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -347,16 +345,14 @@ func listClients(e *command.Env, flag string) error {
 			return err
 		}
 	}
-	var rows bytes.Buffer
-	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, s := range clientStates(e, src, own) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.client.ID, s.path, output.VisibleLine(s.describe()))
+		rows = append(rows, []string{s.client.ID, s.path, s.describe()})
 	}
-	_ = w.Flush() // to memory
-	if rows.Len() == 0 {
-		rows.WriteString("no file of a known client is here\n")
+	if rows == nil {
+		return e.PrintText(e.Stdout, "no file of a known client is here\n")
 	}
-	return e.PrintText(e.Stdout, rows.String())
+	return e.PrintTable(rows)
 }
 
 // CheckClients returns the finding on the files of clients, if there are any. A client that has

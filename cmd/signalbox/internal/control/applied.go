@@ -6,7 +6,9 @@ package control
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -23,13 +25,13 @@ const (
 	applyInterval = 100 * time.Millisecond
 )
 
-// PrintReloads waits until each gateway of the sockets has applied a change of a file that it
-// serves, or has refused it, and prints what each has done. since is the time of the change, and
-// isApplied reports whether the status of a gateway is one after it.
-func PrintReloads(ctx context.Context, e *command.Env, sockets []string, since time.Time, isApplied func(*signalbox.Status) bool) error {
+// PrintReloads waits until each gateway that serves a file has applied a change of it, or has
+// refused it, and prints what each has done. since is the time of the change, and isApplied
+// reports whether the status of a gateway is one after it.
+func PrintReloads(ctx context.Context, e *command.Env, file string, since time.Time, isApplied func(*signalbox.Status) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	for _, path := range sockets {
+	for _, path := range socketsOf(e, file) {
 		socket := Transport(path)
 		text, err := awaitReload(ctx, socket, since, isApplied)
 		socket.CloseIdleConnections()
@@ -49,7 +51,7 @@ func PrintReloads(ctx context.Context, e *command.Env, sockets []string, since t
 // awaitReload waits until a gateway has applied a change, or has refused it, and returns a
 // text about that.
 func awaitReload(ctx context.Context, socket *http.Transport, since time.Time, isApplied func(*signalbox.Status) bool) (string, error) {
-	gateway, err := InfoAt(ctx, socket)
+	gateway, err := infoAt(ctx, socket)
 	if err != nil {
 		return "", err
 	}
@@ -82,19 +84,38 @@ func refusalText(process int, status *signalbox.Status) string {
 	return text.String()
 }
 
-// Reload makes the gateway of a socket reload its configuration, because its operator asks for it.
-func Reload(ctx context.Context, socket string) (*ReloadResult, error) {
+// Reload makes each gateway that serves a file reload it, because its operator asks for it, and
+// yields the results. An error is about one gateway.
+func Reload(ctx context.Context, e *command.Env, file string) iter.Seq2[*ReloadResult, error] {
+	return func(yield func(*ReloadResult, error) bool) {
+		for _, path := range socketsOf(e, file) {
+			socket := Transport(path)
+			result := new(ReloadResult)
+			err := post(ctx, socket, ReloadPath, result)
+			socket.CloseIdleConnections()
+			if !IsGone(err) && !yield(result, err) {
+				return
+			}
+		}
+	}
+}
+
+// ChangeServer makes the gateway of a socket change a server: retry, stop or restart it.
+func ChangeServer(ctx context.Context, socket *http.Transport, verb, name string) (*ServerResult, error) {
+	result := new(ServerResult)
+	return result, post(ctx, socket, ServersPath+url.PathEscape(name)+"/"+verb, result)
+}
+
+// post decodes the response to a POST to the gateway of a socket.
+func post(ctx context.Context, socket *http.Transport, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	transport := Transport(socket)
-	defer transport.CloseIdleConnections()
-	resp, err := RoundTrip(ctx, transport, http.MethodPost, URL(ReloadPath), nil)
+	resp, err := RoundTrip(ctx, socket, http.MethodPost, URL(path), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a := new(ReloadResult)
-	if err := Decode(resp.Body, a); err != nil || resp.Code != http.StatusOK {
-		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.Code)
+	if err := Decode(resp.Body, into); err != nil || resp.Code != http.StatusOK {
+		return fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.Code)
 	}
-	return a, nil
+	return nil
 }

@@ -15,21 +15,26 @@ import (
 	"net"
 	"path/filepath"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 )
 
 // The paths served on the socket.
 const (
-	GatewayPath = "/admin/v1/gateway" // GET: an Info
-	ClientsPath = "/admin/v1/clients" // GET: the clients that have listed something, as []signalbox.ClientStatus
-	ToolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
-	CallsPath   = "/admin/v1/calls"   // GET: the latest calls; followed by /ID, one of them
-	WhyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
-	PinsPath    = "/admin/v1/pins"    // GET: a signalbox.Definitions
-	AccessPath  = "/admin/v1/access"  // POST: reads the access of users again, which another process has changed
-	ReloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a ReloadResult
-	StdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if Info.Joinable
-	LogPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones
-	JoinPath    = "/mcp"              // the MCP endpoint, if Info.Joinable; with those of profiles below it
+	GatewayPath = "/admin/v1/gateway"  // GET: an Info
+	ClientsPath = "/admin/v1/clients"  // GET: the clients that have listed something, as []signalbox.ClientStatus
+	ToolsPath   = "/admin/v1/tools"    // GET: the backend of each tool, by the tool's name
+	CallsPath   = "/admin/v1/calls"    // GET: the latest calls; followed by /ID, one of them
+	WhyPath     = "/admin/v1/why"      // GET with ?name=: a signalbox.Explanation
+	PinsPath    = "/admin/v1/pins"     // GET: a signalbox.Definitions
+	AccessPath  = "/admin/v1/access"   // POST: reads the access of users again, which another process has changed
+	ReloadPath  = "/admin/v1/reload"   // POST: reloads, and returns a ReloadResult
+	StdioPath   = "/admin/v1/stdio"    // GET with an upgrade: the lines of a client on stdio, if Info.Joinable
+	LogPath     = "/admin/v1/log"      // GET: the records of the log, as JSON lines; with follow=true, also later ones
+	ServersPath = "/admin/v1/servers/" // POST NAME/retry, NAME/stop or NAME/restart: changes a server, and returns a ServerResult
+	JoinPath    = "/mcp"               // the MCP endpoint, if Info.Joinable; with those of profiles below it
 )
 
 // The protocol and the headers of a request for StdioPath and of its response.
@@ -60,6 +65,14 @@ type ReloadResult struct {
 	Problems []string `json:"problems,omitempty"` // why it was refused; empty if it was not
 }
 
+// ServerResult is the result of a change of one server.
+type ServerResult struct {
+	Process int                      `json:"process"`
+	Problem string                   `json:"problem,omitempty"` // why it was not done
+	Unknown bool                     `json:"unknown,omitzero"`  // no backend has the name
+	Backend *signalbox.BackendStatus `json:"backend,omitempty"`
+}
+
 // Timeout bounds how long each side of the socket waits for the other.
 const Timeout = 30 * time.Second
 
@@ -71,6 +84,15 @@ const StaleAfter = time.Minute
 func Sockets(folder string) []string {
 	paths, _ := filepath.Glob(filepath.Join(folder, "*"+SocketSuffix)) // the pattern is valid
 	return paths
+}
+
+// socketsOf returns the sockets of a configuration file. Without a state folder there are none.
+func socketsOf(e *command.Env, file string) []string {
+	folder, err := source.StateFolder(e, file)
+	if err != nil {
+		return nil
+	}
+	return Sockets(folder)
 }
 
 // Dial connects to a socket.

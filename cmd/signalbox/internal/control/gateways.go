@@ -10,16 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
@@ -33,35 +33,24 @@ type Gateway struct {
 // Running returns the gateways that serve a file, those on HTTP first. The error is
 // about one that does not respond. The caller closes the idle connections, with CloseIdle.
 func Running(ctx context.Context, e *command.Env, file string) ([]Gateway, error) {
-	folder, err := source.StateFolder(e, file)
-	if err != nil {
-		return nil, nil //nolint:nilerr // without a folder there is no socket
-	}
-	var found []Gateway
+	var onHTTP, others []Gateway
 	var silent error
-	for _, path := range Sockets(folder) {
+	for _, path := range socketsOf(e, file) {
 		socket := Transport(path)
-		gateway, err := InfoAt(ctx, socket)
-		if err == nil {
-			found = append(found, Gateway{gateway, socket})
-			continue
-		}
-		socket.CloseIdleConnections()
-		if !IsGone(err) {
-			silent = fmt.Errorf("the gateway at %s does not respond: %w", path, err)
+		gateway, err := infoAt(ctx, socket)
+		switch {
+		case err == nil && gateway.Joinable:
+			onHTTP = append(onHTTP, Gateway{gateway, socket})
+		case err == nil:
+			others = append(others, Gateway{gateway, socket})
+		default:
+			socket.CloseIdleConnections()
+			if !IsGone(err) {
+				silent = fmt.Errorf("the gateway at %s does not respond: %w", path, err)
+			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Gateway) int {
-		switch {
-		case a.Joinable == b.Joinable:
-			return 0
-		case a.Joinable:
-			return -1
-		default:
-			return 1
-		}
-	})
-	return found, silent
+	return append(onHTTP, others...), silent
 }
 
 // CloseIdle closes the connections to gateways that are not in use.
@@ -81,30 +70,52 @@ func Transport(path string) *http.Transport {
 // URL returns the URL of a path on a socket, with a host that every gateway accepts.
 func URL(path string) string { return "http://localhost" + path }
 
-// InfoAt returns the Info of a socket. A gateway of an earlier version does not have
+// StatusError is the error of a response with another HTTP status than 200.
+type StatusError struct {
+	Code int
+	Body []byte
+}
+
+func (e *StatusError) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", e.Code, output.FirstLine(e.Body)), ": ")
+}
+
+// isMissing reports whether an error is that of a gateway without a path: one of an earlier
+// version.
+func isMissing(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Code == http.StatusNotFound
+}
+
+// At decodes what the gateway of a socket has at a path. The error may be a *StatusError.
+func At[T any](ctx context.Context, socket *http.Transport, path string) (value T, err error) {
+	resp, err := Get(ctx, socket, URL(path), nil)
+	switch {
+	case err != nil:
+		return value, ExplainDial(err)
+	case resp.Code != http.StatusOK:
+		return value, &StatusError{resp.Code, resp.Body}
+	}
+	return value, Decode(resp.Body, &value)
+}
+
+// infoAt returns the Info of a socket. A gateway of an earlier version does not have
 // the path, and cannot be joined.
-func InfoAt(ctx context.Context, socket *http.Transport) (*Info, error) {
-	resp, err := Get(ctx, socket, URL(GatewayPath), nil)
-	if err != nil {
-		return nil, err
+func infoAt(ctx context.Context, socket *http.Transport) (*Info, error) {
+	info, err := At[Info](ctx, socket, GatewayPath)
+	if isMissing(err) {
+		err = nil
 	}
-	a := new(Info)
-	if resp.Code == http.StatusOK {
-		err = Decode(resp.Body, a)
-	}
-	return a, err
+	return &info, err
 }
 
 // StatusAt returns the status of the gateway of a socket.
 func StatusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, error) {
-	resp, err := Get(ctx, socket, URL(StatusPath), nil)
-	switch {
-	case err != nil:
-		return nil, ExplainDial(err)
-	case resp.Code != http.StatusOK:
-		return nil, fmt.Errorf("HTTP status %d", resp.Code)
+	raw, err := At[jsontext.Value](ctx, socket, StatusPath)
+	if err != nil {
+		return nil, err
 	}
-	decoded, err := DecodeStatus(resp.Body)
+	decoded, err := DecodeStatus(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -112,30 +123,17 @@ func StatusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, e
 }
 
 // CallsAt returns the latest calls of the gateway of a socket.
-func CallsAt(ctx context.Context, socket *http.Transport, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
+func CallsAt(ctx context.Context, socket *http.Transport, f signalbox.CallFilter) (signalbox.CallRecords, error) {
 	query := url.Values{"limit": {strconv.Itoa(f.Most)}, "method": {f.Method}, "backend": {f.Backend}, "failed": {strconv.FormatBool(f.Failed)}}
-	resp, err := Get(ctx, socket, URL(CallsPath+"?"+query.Encode()), nil)
-	switch {
-	case err != nil:
-		return nil, ExplainDial(err)
-	case resp.Code != http.StatusOK:
-		return nil, fmt.Errorf("HTTP status %d", resp.Code)
-	}
-	var calls signalbox.CallRecords
-	err = Decode(resp.Body, &calls)
-	return calls.Calls, err
+	return At[signalbox.CallRecords](ctx, socket, CallsPath+"?"+query.Encode())
 }
 
 // ToolBackendsAt returns the backend of each tool of the gateway of a socket. It is nil for a
 // gateway of an earlier version.
 func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]string, error) {
-	resp, err := Get(ctx, socket, URL(ToolsPath), nil)
-	if err != nil {
-		return nil, ExplainDial(err)
-	}
-	var backends map[string]string
-	if resp.Code == http.StatusOK {
-		err = Decode(resp.Body, &backends)
+	backends, err := At[map[string]string](ctx, socket, ToolsPath)
+	if isMissing(err) {
+		err = nil
 	}
 	return backends, err
 }

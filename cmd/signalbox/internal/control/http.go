@@ -110,13 +110,22 @@ func Get(ctx context.Context, transport *http.Transport, address string, header 
 
 var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
-// ExplainDial returns the error of connecting to an address, with what to do about it.
+// dialError is the error of connecting to an address, with what to do about it.
+type dialError struct {
+	error
+	cause error
+}
+
+func (e dialError) Unwrap() error { return e.cause }
+
+// ExplainDial returns the error of connecting to an address, with what to do about it. It wraps
+// the cause.
 func ExplainDial(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Errorf("the host name %q is unknown", dns.Name)
+		return dialError{fmt.Errorf("the host name %q is unknown", dns.Name), err}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return errors.New("nothing listens there; start a gateway with 'signalbox serve', or name the right one with --url")
+		return dialError{errors.New("nothing listens there; start a gateway with 'signalbox serve', or name the right one with --url"), err}
 	}
 	return err
 }

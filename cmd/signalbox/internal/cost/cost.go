@@ -266,11 +266,7 @@ func Show(ctx context.Context, e *command.Env, t *target.Target, name string, as
 	}
 	switch {
 	case asJSON:
-		text, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(c)
 	case len(tools) == 0:
 		fmt.Fprintln(e.Stderr, "no tools")
 		return nil

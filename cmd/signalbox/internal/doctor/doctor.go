@@ -16,8 +16,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/check"
@@ -28,7 +26,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/serve"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
 // New returns the command that examines a configuration and its servers.
@@ -52,9 +49,9 @@ The exit code is 0 if nothing failed, 3 if all that failed may pass without a ch
 otherwise 1.`,
 		Args: command.ArgsBetween(0, 1, "one NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			src := source.Find(e, file)
-			if !src.HasFile() {
-				return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+			src, err := source.FindFile(e, file)
+			if err != nil {
+				return err
 			}
 			if fix && asJSON {
 				return command.Usagef("both --fix and --json; choose one")
@@ -86,23 +83,15 @@ func doctor(ctx context.Context, e *command.Env, src source.Source, name string,
 		_, err := e.Stdout.Write(check.Table(e, found))
 		return found, err
 	}
-	text, err := json.Marshal(map[string]any{"file": src.Path, "findings": found}, json.Deterministic(true), jsontext.WithIndent(" "))
-	if err != nil {
-		return nil, err
-	}
-	return found, e.PrintJSON(text)
+	return found, e.PrintValue(map[string]any{"file": src.Path, "findings": found})
 }
 
 // examineFor is examine with a bound, for a user, which may be interrupted.
-func examineFor(ctx context.Context, e *command.Env, src source.Source, name string) ([]check.Finding, error) {
-	interrupted, done := e.Interruptible(ctx)
-	defer done()
-	ctx, cancel := context.WithTimeout(interrupted, check.Timeout)
-	defer cancel()
-	found, err := examine(ctx, e, src, name)
-	if interrupted.Err() != nil {
-		return nil, errors.New("interrupted")
-	}
+func examineFor(ctx context.Context, e *command.Env, src source.Source, name string) (found []check.Finding, err error) {
+	err = check.Bounded(ctx, e, func(ctx context.Context) (err error) {
+		found, err = examine(ctx, e, src, name)
+		return err
+	})
 	return found, err
 }
 
@@ -115,7 +104,7 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 		return append(found, gateway), nil
 	}
 	source.LeaveSelf(cfg)
-	servers, err := selectServers(cfg, name)
+	servers, err := selectServers(src, cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +116,7 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 			}
 		}
 	}
-	if e.Terminal(e.Stderr) && len(servers) > 0 {
-		e.PrintError(fmt.Sprintf("starting %s; this takes up to %v", output.Plural(len(servers), "server"), check.Timeout))
-	}
+	check.NoteStart(e, len(servers))
 	var tried []check.Finding
 	var all sync.WaitGroup
 	// Ends with ctx; waited for below.
@@ -159,23 +146,18 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 }
 
 // selectServers returns the enabled servers, or the one with the name.
-func selectServers(cfg *config.Config, name string) ([]config.Backend, error) {
-	var enabled []config.Backend
-	var names []string
-	for _, s := range cfg.Servers {
-		if s.Name == name && s.Disabled {
-			return nil, fmt.Errorf("server %q is disabled; 'signalbox enable %s' enables it", name, name)
-		}
-		names = append(names, s.Name)
-		if !s.Disabled && (name == "" || s.Name == name) {
-			enabled = append(enabled, s)
-		}
+func selectServers(src source.Source, cfg *config.Config, name string) ([]config.Backend, error) {
+	if name == "" {
+		return check.Enabled(cfg), nil
 	}
-	if name == "" || enabled != nil {
-		return enabled, nil
+	srv, err := src.Server(cfg, name)
+	switch {
+	case err != nil:
+		return nil, command.Usagef("%w", err)
+	case srv.Disabled:
+		return nil, fmt.Errorf("server %q is disabled; 'signalbox enable %s' enables it", name, name)
 	}
-	hint := spelling.DidYouMean(name, names)
-	return nil, command.Usagef("the file has no server %q; %s", name, cmp.Or(hint, "it has: "+strings.Join(names, ", ")))
+	return []config.Backend{*srv}, nil
 }
 
 // invalidFile returns the findings for a file that cannot be used.
@@ -197,17 +179,7 @@ func invalidFile(path string, err error) []check.Finding {
 }
 
 func validFile(path string, cfg *config.Config) check.Finding {
-	enabled := 0
-	for i := range cfg.Servers {
-		if !cfg.Servers[i].Disabled {
-			enabled++
-		}
-	}
-	text := path + ", " + output.Plural(enabled, "server")
-	if disabled := len(cfg.Servers) - enabled; disabled > 0 {
-		text += fmt.Sprintf(", %d more disabled", disabled)
-	}
-	return check.Finding{Kind: "config", Name: "config", Result: check.OK, Text: text}
+	return check.Finding{Kind: "config", Name: "config", Result: check.OK, Text: path + ", " + check.Count(cfg, "server")}
 }
 
 // checkGateway returns the finding on the running gateway of a file, and that gateway, or nil.

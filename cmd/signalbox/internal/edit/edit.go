@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -112,12 +113,13 @@ func Change(ctx context.Context, e *command.Env, flag, name string, change func(
 // ChangeIf is Change with a decision about the changed file before it is written; nil means yes.
 // With mayCreate, the file may be a new one.
 func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate bool, decide func(configedit.File) (bool, error), change func(configedit.File) ([]byte, error)) error {
-	path := source.Find(e, flag).Path
+	src, err := source.FindFile(e, flag)
+	path := src.Path
 	switch {
-	case path == "" && mayCreate:
+	case err != nil && mayCreate:
 		path = e.Path(FileName)
-	case path == "":
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	case err != nil:
+		return err
 	}
 	// Clients without a configuration are told to add to this file.
 	if mayCreate && path == source.UserConfig(e) {
@@ -126,7 +128,10 @@ func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate 
 		}
 	}
 	file, err := safefile.Read(path, configedit.MaxSize)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && mayCreate:
+		return fmt.Errorf("%w; make the folder of %s first", err, path)
+	case err != nil:
 		return err
 	}
 	if !file.Exists && !mayCreate {
@@ -151,22 +156,14 @@ func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate 
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()
-	lock := ""
-	folder, folderErr := source.StateFolder(e, path)
-	if folderErr == nil {
-		lock = filepath.Join(folder, "edit.lock")
-	}
 	written := time.Now()
-	if err := file.Replace(ctx, text, lock); err != nil {
+	if err := file.Replace(ctx, text, source.EditLock(e, path)); err != nil {
 		return err
 	}
 	if err := e.PrintText(e.Stdout, redactorOf(before, after).Text(UnifiedDiff(path, file.Text, text))); err != nil {
 		return err
 	}
-	if folderErr != nil {
-		return nil // and no gateway could be reached
-	}
-	return PrintApplied(ctx, e, after, name, control.Sockets(folder), written)
+	return PrintApplied(ctx, e, after, name, written)
 }
 
 // redactorOf returns a Redactor for the credentials in files. References to variables are
@@ -249,9 +246,9 @@ func isSame(p config.Problem) func(config.Problem) bool {
 }
 
 // PrintApplied prints what each running gateway makes of a change of a server.
-func PrintApplied(ctx context.Context, e *command.Env, file configedit.File, name string, sockets []string, since time.Time) error {
+func PrintApplied(ctx context.Context, e *command.Env, file configedit.File, name string, since time.Time) error {
 	served := isServed(e, file, name)
-	return control.PrintReloads(ctx, e, sockets, since, func(status *signalbox.Status) bool {
+	return control.PrintReloads(ctx, e, file.Name, since, func(status *signalbox.Status) bool {
 		hasIt := slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name })
 		return !status.Reloaded.Before(since) && hasIt == served
 	})

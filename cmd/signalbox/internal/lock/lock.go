@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -96,8 +95,8 @@ func addFlags(cmd *cobra.Command, f *target.Flags) {
 
 // locked is a lock file, and what the servers of its configuration offer.
 type locked struct {
-	file    string // the configuration
-	servers []string
+	src     source.Source
+	cfg     *config.Config
 	pinned  *pins.Lock // nil without a file
 	digests *pins.Digester
 	now     *signalbox.Definitions
@@ -105,18 +104,15 @@ type locked struct {
 
 // with calls work with what the servers offer.
 func with(ctx context.Context, e *command.Env, f *target.Flags, work func(context.Context, *locked) error) error {
-	src := source.Find(e, f.Config)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, f.Config)
+	if err != nil {
+		return err
 	}
 	cfg, err := src.Load()
 	if err != nil {
 		return err
 	}
-	l := &locked{file: src.Path, pinned: cfg.Lock(), digests: pins.NewDigester(cfg.Pins.Ignore)}
-	for i := range cfg.Servers {
-		l.servers = append(l.servers, cfg.Servers[i].Name)
-	}
+	l := &locked{src: src, cfg: cfg, pinned: cfg.Lock(), digests: pins.NewDigester(cfg.Pins.Ignore)}
 	// Also while the servers that were started for it are running: a person may take long to decide.
 	return f.With(ctx, e, func(ctx context.Context, t *target.Target) error {
 		if err := t.AwaitLists(ctx); err != nil {
@@ -216,16 +212,16 @@ func (l *locked) lock(ctx context.Context, e *command.Env) error {
 	}
 	removed := 0
 	for _, name := range known {
-		if !slices.Contains(l.servers, name) {
+		if _, err := l.src.Server(l.cfg, name); err != nil {
 			next.RemoveServer(name)
 			removed++
 		}
 	}
-	if err := l.write(ctx, next, texts); err != nil {
+	if err := l.write(ctx, e, next, texts); err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s added", config.LockFile(l.file), output.Plural(added, "definition"))
+	fmt.Fprintf(&b, "%s: %s added", config.LockFile(l.src.Path), output.Plural(added, "definition"))
 	if removed > 0 {
 		fmt.Fprintf(&b, ", %s removed", output.Plural(removed, "server"))
 	}
@@ -261,7 +257,7 @@ func isAre(n int) string {
 // check prints what is not approved.
 func (l *locked) check(e *command.Env) error {
 	if l.pinned == nil {
-		return fmt.Errorf("%s does not exist; signalbox lock writes it", config.LockFile(l.file))
+		return fmt.Errorf("%s does not exist; signalbox lock writes it", config.LockFile(l.src.Path))
 	}
 	var b strings.Builder
 	different := 0
@@ -291,11 +287,11 @@ func (l *locked) check(e *command.Env) error {
 	}
 	switch {
 	case different > 0:
-		return fmt.Errorf("%s not what %s has", output.Plural(different, "definition")+isAre(different), config.LockFile(l.file))
+		return fmt.Errorf("%s not what %s has", output.Plural(different, "definition")+isAre(different), config.LockFile(l.src.Path))
 	case len(unknown) > 0:
 		return fmt.Errorf("not all definitions are known of %s", strings.Join(unknown, ", "))
 	}
-	return e.PrintText(e.Stdout, fmt.Sprintf("%s: all %s are approved\n", config.LockFile(l.file), output.Plural(len(l.now.Items), "definition")))
+	return e.PrintText(e.Stdout, fmt.Sprintf("%s: all %s are approved\n", config.LockFile(l.src.Path), output.Plural(len(l.now.Items), "definition")))
 }
 
 // writeDifference writes how a definition differs from the approved one. The lock file decides what is new: a running
@@ -350,7 +346,7 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 	if l.pinned == nil {
 		held := slices.ContainsFunc(l.now.Items, func(d signalbox.Definition) bool { return d.Held })
 		if !held {
-			return fmt.Errorf("%s does not exist, so nothing waits for an approval; signalbox lock writes it", config.LockFile(l.file))
+			return fmt.Errorf("%s does not exist, so nothing waits for an approval; signalbox lock writes it", config.LockFile(l.src.Path))
 		}
 	}
 	chosen, err := l.chosen(args)
@@ -395,10 +391,10 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 	if ok, err := e.Confirm(ctx, yes, "Approve "+output.Plural(n, "change")+"?"); err != nil || !ok {
 		return err
 	}
-	if err := l.write(ctx, next, texts); err != nil {
+	if err := l.write(ctx, e, next, texts); err != nil {
 		return err
 	}
-	if err := e.PrintText(e.Stdout, fmt.Sprintf("%s: %s approved\n", config.LockFile(l.file), output.Plural(n, "change"))); err != nil {
+	if err := e.PrintText(e.Stdout, fmt.Sprintf("%s: %s approved\n", config.LockFile(l.src.Path), output.Plural(n, "change"))); err != nil {
 		return err
 	}
 	return l.reload(ctx, e)
@@ -407,7 +403,10 @@ func (l *locked) approve(ctx context.Context, e *command.Env, args []string, yes
 // chosen returns the definitions that the arguments name: all, those of a server, or some of them.
 func (l *locked) chosen(args []string) (chosen []*signalbox.Definition, err error) {
 	if len(args) > 0 && !slices.ContainsFunc(l.now.Servers, func(s signalbox.DefinedServer) bool { return s.Name == args[0] }) {
-		return nil, fmt.Errorf("there is no server %q in %s", args[0], l.file)
+		if _, err := l.src.Server(l.cfg, args[0]); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("the definitions of server %q are not known; it is disabled, or the running gateway does not have it yet", args[0])
 	}
 	named := make(map[string]bool)
 	for i := range l.now.Items {
@@ -431,23 +430,23 @@ func (l *locked) chosen(args []string) (chosen []*signalbox.Definition, err erro
 const maxText = 16 << 20
 
 // write writes the texts of definitions, and then the lock file. So each digest has its text.
-func (l *locked) write(ctx context.Context, next *pins.Lock, texts map[pins.Digest][]byte) error {
-	path := config.LockFile(l.file)
+func (l *locked) write(ctx context.Context, e *command.Env, next *pins.Lock, texts map[pins.Digest][]byte) error {
+	path := config.LockFile(l.src.Path)
 	old, err := safefile.Read(path, 32<<20)
 	if err != nil {
 		return err
 	}
 	// The command has read it some time ago.
-	if now, err := config.ReadLock(l.file); err != nil || !bytes.Equal(now.Clone().Format(), l.pinned.Clone().Format()) {
+	if now, err := config.ReadLock(l.src.Path); err != nil || !bytes.Equal(now.Clone().Format(), l.pinned.Clone().Format()) {
 		return errors.Join(err, fmt.Errorf("%s: %w", path, safefile.ErrChanged))
 	}
 	if len(texts) > 0 {
-		if err := os.MkdirAll(config.PinsFolder(l.file), 0o750); err != nil {
+		if err := os.MkdirAll(config.PinsFolder(l.src.Path), 0o750); err != nil {
 			return err
 		}
 	}
 	for digest, text := range texts {
-		f, err := safefile.Read(config.TextFile(l.file, digest), maxText)
+		f, err := safefile.Read(config.TextFile(l.src.Path, digest), maxText)
 		if err != nil {
 			return err
 		}
@@ -462,28 +461,24 @@ func (l *locked) write(ctx context.Context, next *pins.Lock, texts map[pins.Dige
 	if old.Exists && bytes.Equal(old.Text, text) {
 		return nil
 	}
-	return old.Replace(ctx, text, filepath.Join(filepath.Dir(old.Path()), "."+filepath.Base(old.Path())+".writing"))
+	return old.Replace(ctx, text, source.EditLock(e, path))
 }
 
 // reload makes the running gateways use the lock file.
 func (l *locked) reload(ctx context.Context, e *command.Env) error {
-	folder, err := source.StateFolder(e, l.file)
-	if err != nil {
-		return err
-	}
-	for _, socket := range control.Sockets(folder) {
-		result, err := control.Reload(ctx, socket)
+	var failed []error
+	for result, err := range control.Reload(ctx, e, l.src.Path) {
 		switch {
-		case control.IsGone(err):
-			continue
 		case err != nil:
-			return fmt.Errorf("a running gateway has not read the lock file: %w", err)
+			failed = append(failed, fmt.Errorf("a running gateway has not read the lock file: %w", err))
+			continue
 		case len(result.Problems) > 0:
-			return fmt.Errorf("process %d has not read the lock file: %s", result.Process, strings.Join(result.Problems, "; "))
+			failed = append(failed, fmt.Errorf("process %d has not read the lock file: %s", result.Process, strings.Join(result.Problems, "; ")))
+			continue
 		}
 		if err := e.PrintText(e.Stdout, fmt.Sprintf("process %d has applied it\n", result.Process)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

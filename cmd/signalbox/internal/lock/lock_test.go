@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
 )
 
@@ -19,7 +20,7 @@ func TestCheckOfALockFileThatIsNotApplied(t *testing.T) {
 	other := approved
 	other.Name, other.Listed = "buy", `{"name":"buy"}`
 	l := &locked{
-		file: "signalbox.yaml", pinned: pins.NewLock(), digests: pins.NewDigester(nil),
+		src: source.Source{Path: "signalbox.yaml"}, pinned: pins.NewLock(), digests: pins.NewDigester(nil),
 		now: &signalbox.Definitions{Servers: []signalbox.DefinedServer{{Name: "shop", Known: true}}, Items: []signalbox.Definition{approved, other}},
 	}
 	l.pinned.Approve(key(&other), l.digests.Of([]byte(`{"name":"buy","title":"Buy"}`)))

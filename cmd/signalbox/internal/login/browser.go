@@ -18,12 +18,12 @@ import (
 )
 
 // openBrowser starts a browser with an address, which is one argument of it: no shell reads it.
-// The program is that of the variable BROWSER, or the one of the system. failed receives the
-// error of a browser that ends with one; the browser may outlive this process.
-func openBrowser(ctx context.Context, e *command.Env, address string) (failed <-chan error, err error) {
+// The program is that of the variable BROWSER, or the one of the system. It may outlive this
+// process. If it fails before ctx ends, that is printed, with a cure.
+func openBrowser(ctx context.Context, e *command.Env, address, cure string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return nil, errors.New("the address of the sign-in is not an http or https URL, and is not opened")
+		return errors.New("the address of the sign-in is not an http or https URL, and is not opened")
 	}
 	var errs []error
 	for _, words := range browsers(e) {
@@ -39,16 +39,15 @@ func openBrowser(ctx context.Context, e *command.Env, address string) (failed <-
 			errs = append(errs, err)
 			continue
 		}
-		ended := make(chan error, 1)
 		// Ends with the browser, or this process.
 		go func() {
-			if err := cmd.Wait(); err != nil {
-				ended <- fmt.Errorf("%s: %w", program, err)
+			if err := cmd.Wait(); err != nil && ctx.Err() == nil {
+				e.PrintError(fmt.Sprintf("the browser has failed: %s: %v; %s", program, err, cure))
 			}
 		}()
-		return ended, nil
+		return nil
 	}
-	return nil, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // browsers returns the command lines to try.

@@ -4,7 +4,6 @@
 package login
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
@@ -69,6 +66,13 @@ type credential struct {
 	SignedIn  time.Time `json:"signedIn,omitzero"`
 }
 
+func credentialOf(g *vault.Grant) credential {
+	return credential{
+		Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
+		Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
+	}
+}
+
 // listCredentials prints the grants in the vault, and those of running gateways.
 func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bool) error {
 	k, err := load(e, flag)
@@ -85,10 +89,7 @@ func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bo
 	}
 	list := []credential{}
 	for _, g := range found.Contents.Grants {
-		list = append(list, credential{
-			Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
-			Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
-		})
+		list = append(list, credentialOf(g))
 	}
 	for _, t := range found.Contents.IDTokens {
 		list = append(list, credential{
@@ -141,11 +142,7 @@ func ownAccess(ctx context.Context, e *command.Env, file string) (list []credent
 // printCredentials prints a list.
 func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 	if asJSON {
-		text, err := json.Marshal(map[string]any{"credentials": list}, jsontext.WithIndent(" "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(map[string]any{"credentials": list})
 	}
 	if len(list) == 0 {
 		return e.PrintText(e.Stdout, "no credentials; 'signalbox login NAME' signs in\n")
@@ -165,10 +162,7 @@ func printCredentials(e *command.Env, list []credential, asJSON bool) error {
 			backend, principal, c.Issuer, cmp.Or(scopesText(c.Scopes), "-"), lifeText(c.Until, c.Renewed, now),
 		})
 	}
-	var b bytes.Buffer
-	output.WriteColumns(&b, rows)
-	_, err := e.Stdout.Write(b.Bytes())
-	return err
+	return e.PrintTable(rows)
 }
 
 // lifeText describes until when a token is valid.

@@ -260,19 +260,11 @@ func (s *signIn) show(ctx context.Context) {
 		s.e.PrintError("if its last page is an error, paste the address of that page here:")
 		return
 	}
-	failed, err := openBrowser(ctx, s.e, s.in.URL)
-	if err != nil {
+	if err := openBrowser(ctx, s.e, s.in.URL, "open the address in another one"); err != nil {
 		s.e.PrintError(fmt.Sprintf("no browser was started: %v\nto sign in at %s, open this address: %s", err, host, s.in.URL))
 		return
 	}
 	s.e.PrintError(fmt.Sprintf("signing in at %s in your browser; if none appears, open this address: %s", host, s.in.URL))
-	go func() { // ends with the browser if that fails, or with this process
-		select {
-		case err := <-failed:
-			s.e.PrintError(fmt.Sprintf("the browser has failed: %v; open the address in another one", err))
-		case <-ctx.Done():
-		}
-	}()
 }
 
 // await waits for the response.
@@ -297,7 +289,7 @@ func (s *signIn) await(ctx context.Context, c *callback) error {
 			if c.isClaimed() {
 				continue
 			}
-			return fmt.Errorf("nobody has signed in within %v; run the command again, with --wait for more time", s.flags.wait)
+			return fmt.Errorf("there was no sign-in within %v; run the command again, with --wait for more time", s.flags.wait)
 		case <-ctx.Done():
 			if c.isClaimed() { // its code is in use
 				<-c.ended
@@ -364,16 +356,8 @@ func (s *signIn) report(ctx context.Context, began time.Time) error {
 	if len(grants) == 0 || grants[0].SignedIn.Before(began.Add(-time.Second)) {
 		return fmt.Errorf("login %s: the access was given, and could not be kept; correct what the message above names, and run the command again", s.srv.Name)
 	}
-	text := s.srv.Name + ": "
-	if s.principal != "" {
-		text += output.VisibleLine(s.principal) + " is "
-	}
-	text += "signed in at " + output.VisibleLine(hostOf(grants[0].Issuer))
-	if scopes := scopesText(grants[0].Scopes); scopes != "" {
-		text += ", scopes " + output.VisibleLine(scopes)
-	}
-	text += ", until " + lifeText(grants[0].Expires, !grants[0].RefreshToken.IsZero(), time.Now())
-	if err := s.e.PrintText(s.e.Stdout, text+"\n"); err != nil {
+	c := credentialOf(grants[0])
+	if err := printSignedIn(s.e, s.srv.Name, &c, false); err != nil {
 		return err
 	}
 	tell(ctx, s.e, s.kept.src.Path, s.srv.Name)

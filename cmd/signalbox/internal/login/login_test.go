@@ -334,11 +334,11 @@ func TestOpenBrowserRefuses(t *testing.T) {
 	e := commandtest.New(t, "")
 	e.LookupEnv = func(name string) (string, bool) { return "no-such-browser", name == "BROWSER" }
 	for _, address := range []string{"javascript:alert(1)", "file:///etc/passwd", "-new-window", "https:", "", "http://[::1"} {
-		if _, err := openBrowser(t.Context(), e.Env, address); err == nil || !strings.Contains(err.Error(), "is not an http or https URL") {
+		if err := openBrowser(t.Context(), e.Env, address, ""); err == nil || !strings.Contains(err.Error(), "is not an http or https URL") {
 			t.Errorf("%q: got %v", address, err)
 		}
 	}
-	if _, err := openBrowser(t.Context(), e.Env, "https://id.example.com/"); err == nil || !strings.Contains(err.Error(), "no-such-browser") {
+	if err := openBrowser(t.Context(), e.Env, "https://id.example.com/", ""); err == nil || !strings.Contains(err.Error(), "no-such-browser") {
 		t.Errorf("got %v", err)
 	}
 }

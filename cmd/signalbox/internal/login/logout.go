@@ -63,16 +63,16 @@ func logout(ctx context.Context, e *command.Env, flag, as, name string) error {
 	if err != nil {
 		return err
 	}
-	srv, ok := k.server(name)
-	if ok && srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG && !srv.OAuth.IsGateway() {
+	srv, unknown := k.src.Server(k.cfg, name)
+	if unknown == nil && srv.OAuth != nil && srv.OAuth.GrantType() == config.GrantIDJAG && !srv.OAuth.IsGateway() {
 		return k.forgetIDToken(ctx, e, name, principal)
 	}
 	switch {
-	case len(grants) == 0 && !ok:
-		return k.unknown(name)
+	case len(grants) == 0 && unknown != nil:
+		return command.Usagef("%w", unknown)
 	case len(grants) == 0:
 		return e.PrintText(e.Stdout, name+": not signed in, nothing to delete\n")
-	case !ok || srv.URL == "" || srv.Disabled:
+	case unknown != nil || srv.URL == "" || srv.Disabled:
 		// The grants of an entry that was removed are still valid.
 		srv = &config.Backend{Name: name, URL: grants[0].URL}
 	}

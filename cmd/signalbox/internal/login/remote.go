@@ -157,19 +157,11 @@ func showPage(ctx context.Context, e *command.Env, f *loginFlags, g *gateway, pa
 		_ = e.PrintText(e.Stdout, output.VisibleLine(page)+"\n")
 		return
 	}
-	failed, err := openBrowser(ctx, e, page)
-	if err != nil {
+	if err := openBrowser(ctx, e, page, "run the command again with --no-browser"); err != nil {
 		e.PrintError(fmt.Sprintf("no browser was started: %v\nto sign in, open this address%s: %s", err, note, output.VisibleLine(page)))
 		return
 	}
 	e.PrintError(fmt.Sprintf("signing in at %s in your browser", g.base.Host))
-	go func() { // ends with the browser if that fails, or with this process
-		select {
-		case err := <-failed:
-			e.PrintError(fmt.Sprintf("the browser has failed: %v; run the command again with --no-browser", err))
-		case <-ctx.Done():
-		}
-	}()
 }
 
 // await waits for the end of a sign-in.
@@ -281,10 +273,6 @@ func listAt(ctx context.Context, e *command.Env, at, file string, asJSON bool) e
 	}
 	if out.Credentials == nil {
 		out.Credentials = []credential{}
-	}
-	for i := range out.Credentials {
-		c := &out.Credentials[i]
-		c.Backend, c.Principal, c.Issuer = output.VisibleLine(c.Backend), output.VisibleLine(c.Principal), output.VisibleLine(c.Issuer)
 	}
 	return printCredentials(e, out.Credentials, asJSON)
 }

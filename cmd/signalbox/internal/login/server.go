@@ -4,7 +4,6 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
-	"github.com/signalbox-mcp/signalbox/internal/spelling"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 )
 
@@ -32,19 +30,15 @@ type kept struct {
 
 // load reads the configuration of a command.
 func load(e *command.Env, flag string) (*kept, error) {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return nil, command.Usagef("%s; name the file with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return nil, err
 	}
 	cfg, err := src.Load()
 	if err != nil {
 		return nil, err
 	}
-	k := &kept{src: src, cfg: cfg, log: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
-	if state, err := source.StateFolder(e, src.Path); err == nil {
-		k.state = state
-	}
-	return k, nil
+	return &kept{src: src, cfg: cfg, state: src.StateFolder(e), log: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}, nil
 }
 
 // open opens the vault.
@@ -59,32 +53,12 @@ func (k *kept) open(ctx context.Context, e *command.Env) error {
 	return err
 }
 
-// server returns the entry of a server.
-func (k *kept) server(name string) (*config.Backend, bool) {
-	for i := range k.cfg.Servers {
-		if k.cfg.Servers[i].Name == name {
-			return &k.cfg.Servers[i], true
-		}
-	}
-	return nil, false
-}
-
-// unknown returns the error of a name that no server has.
-func (k *kept) unknown(name string) error {
-	names := make([]string, len(k.cfg.Servers))
-	for i := range k.cfg.Servers {
-		names[i] = k.cfg.Servers[i].Name
-	}
-	return command.Usagef("%s has no server %q; %s", k.src.Path, name,
-		cmp.Or(spelling.DidYouMean(name, names), "it has: "+strings.Join(names, ", ")))
-}
-
 // userServer returns the entry of a server that users sign in at, with its oauth, which may be
 // implied.
 func (k *kept) userServer(name string) (*config.Backend, *config.OAuth, error) {
-	srv, ok := k.server(name)
-	if !ok {
-		return nil, nil, k.unknown(name)
+	srv, err := k.src.Server(k.cfg, name)
+	if err != nil {
+		return nil, nil, command.Usagef("%w", err)
 	}
 	entry := "mcpServers." + name
 	refused := func(format string, args ...any) (*config.Backend, *config.OAuth, error) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -59,12 +58,8 @@ func reread(ctx context.Context, socket *http.Transport) {
 
 // retry makes a gateway reach a server, and returns the state of the server, or nil.
 func retry(ctx context.Context, socket *http.Transport, server string) *signalbox.BackendStatus {
-	resp, err := control.RoundTrip(ctx, socket, http.MethodPost, control.URL(control.ServersPath+url.PathEscape(server)+"/retry"), nil)
-	if err != nil || resp.Code != http.StatusOK {
-		return nil
-	}
-	var result control.ServerResult
-	if control.Decode(resp.Body, &result) != nil {
+	result, err := control.ChangeServer(ctx, socket, "retry", server)
+	if err != nil {
 		return nil
 	}
 	return result.Backend
@@ -72,10 +67,8 @@ func retry(ctx context.Context, socket *http.Transport, server string) *signalbo
 
 // pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

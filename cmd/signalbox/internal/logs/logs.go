@@ -30,7 +30,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/journal"
-	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
 type logsFlags struct {
@@ -75,16 +74,19 @@ func logs(ctx context.Context, e *command.Env, f *logsFlags, name string) error 
 	if name != "" && f.level != "" {
 		return command.Usagef("both NAME and --level; the standard error of a server has no levels")
 	}
-	src := source.Find(e, f.config)
-	if !src.HasFile() {
-		return command.Usagef("%s; name the file with --config", source.NothingFound(e))
-	}
-	if err := hasServer(src, name); err != nil {
+	src, err := source.FindFile(e, f.config)
+	if err != nil {
 		return err
+	}
+	// The gateway may have an earlier content of a file with a mistake.
+	if cfg, err := src.Load(); name != "" && err == nil {
+		if _, err := src.Server(cfg, name); err != nil {
+			return err
+		}
 	}
 	ctx, done := e.Interruptible(ctx)
 	defer done()
-	err := printLogs(ctx, e, src.Path, f.follow, printer)
+	err = printLogs(ctx, e, src.Path, f.follow, printer)
 	switch {
 	case ctx.Err() != nil:
 		return nil // interrupted, which is how --follow ends
@@ -92,25 +94,6 @@ func logs(ctx context.Context, e *command.Env, f *logsFlags, name string) error 
 		e.PrintError("no records match")
 	}
 	return err
-}
-
-// hasServer returns an error if the file is valid and has no server with the name.
-func hasServer(s source.Source, name string) error {
-	cfg, err := s.Load()
-	if name == "" || err != nil {
-		return nil //nolint:nilerr // the gateway may have an earlier content of the file
-	}
-	var names []string
-	for i := range cfg.Servers {
-		if cfg.Servers[i].Name == name {
-			return nil
-		}
-		names = append(names, cfg.Servers[i].Name)
-	}
-	if hint := spelling.DidYouMean(name, names); hint != "" {
-		return fmt.Errorf("the file has no server %q; %s", name, hint)
-	}
-	return fmt.Errorf("the file has no server %q; it has: %s", name, strings.Join(names, ", "))
 }
 
 // logsInterval is how often logs looks for a gateway.

@@ -96,6 +96,9 @@ const MaxColumn = 100
 // WriteColumns writes rows with aligned columns. The columns in right are aligned to the right.
 // Text that is longer than a column stays whole.
 func WriteColumns(b *bytes.Buffer, rows [][]string, right ...int) {
+	if len(rows) == 0 {
+		return
+	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -114,16 +113,14 @@ and client, in YAML or JSON. "-" is the anonymous caller.`,
 func WithLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*signalbox.Gateway) error) error {
 	src := source.Find(e, f.Config)
 	own := *f
-	own.Alone = true
-	if src.HasFile() {
-		own.Lists = source.ListsFolder(e, src)
-	}
+	own.Alone, own.Lists = true, src.ListsFolder(e)
 	return own.With(ctx, e, func(ctx context.Context, t *target.Target) error {
+		if has, _ := t.Gateway.HasPolicy(); !has {
+			t.Status = nil // no server matters
+			return fmt.Errorf("%s has no policy", cmp.Or(src.Path, "the demo"))
+		}
 		if err := t.AwaitLists(ctx); err != nil {
 			return err
-		}
-		if has, _ := t.Gateway.HasPolicy(); !has {
-			return fmt.Errorf("%s has no policy", cmp.Or(src.Path, "the demo"))
 		}
 		return work(t.Gateway)
 	})
@@ -162,11 +159,7 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *sig
 			return fmt.Errorf("no item has the name %q; 'signalbox why' explains names", q.Name)
 		}
 		if asJSON {
-			text, err := json.Marshal(found, jsontext.WithIndent("  "))
-			if err != nil {
-				return err
-			}
-			return e.PrintJSON(text)
+			return e.PrintValue(found)
 		}
 		var b bytes.Buffer
 		for i := range found {

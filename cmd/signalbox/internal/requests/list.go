@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -19,7 +18,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/cost"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 )
 
@@ -159,7 +157,7 @@ func printTable(e *command.Env, lists []target.List, found [][]jsontext.Value) e
 			fmt.Fprintf(e.Stderr, "no %ss\n", l.Noun)
 			continue
 		}
-		rows, width := make([][2]string, 0, len(found[i])), 0
+		rows := make([][]string, 0, len(found[i]))
 		for _, raw := range found[i] {
 			var it target.Item
 			// An invalid item fails the list, as the cause of a missing item would be hard to
@@ -167,15 +165,9 @@ func printTable(e *command.Env, lists []target.List, found [][]jsontext.Value) e
 			if err := control.Decode(raw, &it); err != nil {
 				return fmt.Errorf("cannot decode a %s: %w", l.Noun, err)
 			}
-			name := output.VisibleLine(l.Name(it))
-			rows = append(rows, [2]string{name, it.Summary()})
-			width = max(width, min(utf8.RuneCountInString(name), output.MaxColumn))
+			rows = append(rows, []string{l.Name(it), it.Summary()})
 		}
-		var b bytes.Buffer
-		for _, row := range rows {
-			fmt.Fprintf(&b, "%-*s  %s\n", width, row[0], row[1])
-		}
-		if _, err := e.Stdout.Write(b.Bytes()); err != nil {
+		if err := e.PrintTable(rows); err != nil {
 			return err
 		}
 	}

@@ -5,8 +5,10 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,11 +56,20 @@ func read(ctx context.Context, e *command.Env, f *readFlags, uri string) error {
 			err = showContents(e, f, res)
 		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", uri, withCause(t, err))
+			return fmt.Errorf("read %s: %w", uri, suggestList(withCause(t, err)))
 		}
 		t.Status = nil // the other backends are no concern of this resource
 		return nil
 	})
+}
+
+// suggestList names the command that lists resources in the error about an unknown one.
+func suggestList(err error) error {
+	own, ok := errors.AsType[*mcp.Error](err)
+	if !ok || !strings.Contains(strings.ToLower(own.Message), "resource not found") {
+		return err
+	}
+	return fmt.Errorf("%w; 'signalbox resources' lists the resources", err)
 }
 
 // readResource reads a resource after the backends have been listed: their lists determine

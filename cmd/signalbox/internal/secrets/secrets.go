@@ -6,6 +6,8 @@
 package secrets
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,9 +96,9 @@ type File struct {
 }
 
 func secretFile(e *command.Env, flag string) (*File, error) {
-	src := source.Find(e, flag)
-	if !src.HasFile() {
-		return nil, command.Usagef("%s; secrets belong to a configuration: name it with --config", source.NothingFound(e))
+	src, err := source.FindFile(e, flag)
+	if err != nil {
+		return nil, err
 	}
 	s := FileOf(configedit.File{Name: src.Path})
 	switch file, err := safefile.Read(src.Path, configedit.MaxSize); {
@@ -282,11 +283,7 @@ func (s *File) needs(name string) bool {
 
 // changeSecrets writes the file, prints a text, and waits for the running gateways.
 func changeSecrets(ctx context.Context, e *command.Env, s *File, text string, change func(string) (string, error)) error {
-	folder, err := source.StateFolder(e, s.config.Name)
-	if err != nil {
-		folder = ""
-	}
-	lock := Lock(e, s.Path)
+	lock := source.EditLock(e, s.Path) // several configurations of the folder may have the file in common
 	written := time.Now()
 	isChanged, err := s.write(ctx, lock, change)
 	// Another process may have set another secret. Nothing was shown that has to be shown again.
@@ -303,20 +300,7 @@ func changeSecrets(ctx context.Context, e *command.Env, s *File, text string, ch
 		return err
 	}
 	NoteRepository(e, s.Path)
-	if folder == "" {
-		return nil // no gateway can be reached
-	}
-	return control.PrintReloads(ctx, e, control.Sockets(folder), written, func(status *signalbox.Status) bool { return status.Reloaded.After(written) })
-}
-
-// Lock returns the lock for a file with secrets, which several configurations of its
-// folder may have in common, or "".
-func Lock(e *command.Env, path string) string {
-	folder, err := source.StateFolder(e, path)
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(folder, "edit.lock")
+	return control.PrintReloads(ctx, e, s.config.Name, written, func(status *signalbox.Status) bool { return status.Reloaded.After(written) })
 }
 
 // maxTries bounds how often a file is read again that others change.
@@ -356,23 +340,19 @@ func listSecrets(e *command.Env, flag string) error {
 		}
 	}
 	slices.Sort(names)
-	var b strings.Builder
+	var b bytes.Buffer
 	if len(names) == 0 {
 		fmt.Fprintf(&b, "no secrets in %s\n", e.Tilde(s.Path))
 	} else {
-		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tUSED BY")
+		rows := [][]string{{"NAME", "USED BY"}}
 		for _, name := range names {
-			users := s.usersText(name)
-			if users == "" {
-				users = "-"
-			}
+			users := cmp.Or(s.usersText(name), "-")
 			if value, _ := e.LookupEnv(name); value != "" {
 				users += " (the environment has it, too, and its value is used)"
 			}
-			fmt.Fprintln(w, name+"\t"+users)
+			rows = append(rows, []string{name, users})
 		}
-		_ = w.Flush() // to memory
+		output.WriteColumns(&b, rows)
 	}
 	var missing []string
 	for _, r := range s.config.References() {

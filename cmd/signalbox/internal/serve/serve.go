@@ -236,8 +236,8 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.Options(s.log)
 	opt.OneClient = !s.flags.http()
-	opt.ListsFolder = source.ListsFolder(s.Env, s.source)
-	opt.StateFolder = stateFolderOf(s.Env, s.source)
+	opt.ListsFolder = s.source.ListsFolder(s.Env)
+	opt.StateFolder = s.source.StateFolder(s.Env)
 	opt.SignInPages = s.pages.open
 	if s.http != nil {
 		opt.SignInPages = func() (string, func(), error) { return s.http.base(), func() {}, nil }

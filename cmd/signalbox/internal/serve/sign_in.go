@@ -10,9 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
-	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 )
 
 // signInPages is the listener for the pages of sign-ins where there is no endpoint on HTTP. It is
@@ -69,18 +66,6 @@ func (p *signInPages) release() {
 
 // close waits until the listener is closed, which it is after the gateway has ended.
 func (p *signInPages) close() { p.wg.Wait() }
-
-// stateFolderOf returns the state folder of a configuration file, or "" without one.
-func stateFolderOf(e *command.Env, src source.Source) string {
-	if !src.HasFile() {
-		return ""
-	}
-	folder, err := source.StateFolder(e, src.Path)
-	if err != nil {
-		return "" // serve reports it, for its socket
-	}
-	return folder
-}
 
 // base returns the base of the URLs of the endpoint, without its path.
 func (p *endpoint) base() string { return strings.TrimSuffix(p.url, p.path) }

@@ -25,6 +25,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
+	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
 // Names lists the names of configuration files for messages, in order of preference.
@@ -55,6 +56,15 @@ func Find(e *command.Env, flag string) Source {
 		path = ""
 	}
 	return Source{Path: path, Lookup: e.LookupEnv}
+}
+
+// FindFile is Find for a command that needs a file.
+func FindFile(e *command.Env, flag string) (Source, error) {
+	src := Find(e, flag)
+	if !src.HasFile() {
+		return src, command.Usagef("%s; name the file with --config, or make one with 'signalbox import' or 'signalbox add'", NothingFound(e))
+	}
+	return src, nil
 }
 
 // UserConfig returns the path of the file in the user's folder for configurations, as
@@ -129,6 +139,22 @@ func (s Source) Load() (*config.Config, error) {
 	}
 	s.MarkBackends(cfg)
 	return cfg, nil
+}
+
+// Server returns the entry of a server. The error is about a name that no entry has.
+func (s Source) Server(cfg *config.Config, name string) (*config.Backend, error) {
+	var names []string
+	for i := range cfg.Servers {
+		if cfg.Servers[i].Name == name {
+			return &cfg.Servers[i], nil
+		}
+		names = append(names, cfg.Servers[i].Name)
+	}
+	hint := "it has none (add one with 'signalbox add')"
+	if len(names) > 0 {
+		hint = cmp.Or(spelling.DidYouMean(name, names), "it has: "+strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("%s has no server %q; %s", s.Path, name, hint)
 }
 
 // Options returns the Options of a Gateway for the configuration.

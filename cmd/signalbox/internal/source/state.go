@@ -58,16 +58,35 @@ func StateHome(e *command.Env) (string, error) {
 	return filepath.Join(home, below), nil
 }
 
-// ListsFolder returns the folder for the lists of backends, or "" without a file or a user.
-func ListsFolder(e *command.Env, src Source) string {
-	if !src.HasFile() {
+// StateFolder returns the folder of StateFolder for the file, or "" without a file or a user.
+func (s Source) StateFolder(e *command.Env) string {
+	if !s.HasFile() {
 		return ""
 	}
-	state, err := StateFolder(e, src.Path)
+	folder, err := StateFolder(e, s.Path)
 	if err != nil {
 		return "" // serve reports it, for its socket
 	}
+	return folder
+}
+
+// ListsFolder returns the folder for the lists of backends, or "" without a file or a user.
+func (s Source) ListsFolder(e *command.Env) string {
+	state := s.StateFolder(e)
+	if state == "" {
+		return ""
+	}
 	return filepath.Join(state, "lists")
+}
+
+// EditLock returns the file that a command locks while it replaces a file of the user, or "" if
+// there is no folder for it.
+func EditLock(e *command.Env, file string) string {
+	folder, err := StateFolder(e, file)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "edit.lock")
 }
 
 // FileID identifies a file in InsideVariable. It is not the path: log messages have the

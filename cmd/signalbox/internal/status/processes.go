@@ -6,7 +6,7 @@ package status
 import (
 	"bytes"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
@@ -15,21 +15,18 @@ import (
 // writeProcesses writes a table of the processes of the backends that have had some within the
 // last hour.
 func writeProcesses(b *bytes.Buffer, s *control.Status) {
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	printed := false
+	rows := [][]string{{"BACKEND", "PROCESSES", "MEMORY", "STARTS IN THE LAST HOUR"}}
 	for i := range s.Backends {
 		u := &s.Backends[i]
 		if u.Processes == 0 && u.Starts == 0 {
 			continue
 		}
-		if !printed {
-			b.WriteByte('\n')
-			fmt.Fprintln(w, "BACKEND\tPROCESSES\tMEMORY\tSTARTS IN THE LAST HOUR")
-		}
-		printed = true
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", output.VisibleLine(u.Name), u.Processes, memoryOf(u.Processes, u.Memory), u.Starts)
+		rows = append(rows, []string{u.Name, strconv.Itoa(u.Processes), memoryOf(u.Processes, u.Memory), strconv.Itoa(u.Starts)})
 	}
-	_ = w.Flush() // a Buffer returns no error
+	if len(rows) > 1 {
+		b.WriteByte('\n')
+		output.WriteColumns(b, rows)
+	}
 }
 
 // memoryOf formats the memory of processes.

@@ -17,11 +17,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/cost"
@@ -308,26 +308,26 @@ func writeBackends(b *bytes.Buffer, s *control.Status) {
 		return
 	}
 	b.WriteByte('\n')
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	hasSkills := false
-	for i := range s.Backends {
-		hasSkills = hasSkills || s.Backends[i].Skills > 0
+	hasSkills := slices.ContainsFunc(s.Backends, func(u signalbox.BackendStatus) bool { return u.Skills > 0 })
+	header := []string{"BACKEND", "STATE", "SPEAKS", "OFFERS", "LISTS", "TOOLS", "≈TOKENS", "RESOURCES", "TEMPLATES", "PROMPTS"}
+	if hasSkills {
+		header = append(header, "SKILLS")
 	}
-	skills := func(text string) string {
-		if !hasSkills {
-			return ""
-		}
-		return text + "\t"
-	}
-	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tOFFERS\tLISTS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\t"+skills("SKILLS")+"LISTED")
+	rows := [][]string{append(header, "LISTED")}
 	for i := range s.Backends {
 		u := &s.Backends[i]
 		offered, listed := &u.Offered, u.Listed()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s%s\n", output.VisibleLine(u.Name), output.VisibleLine(u.State), cmp.Or(output.VisibleLine(string(u.Version)), "-"),
-			offered.Total(), listed.Total(), countOf(offered.Tools, listed.Tools), cost.SizeOf(u.ToolBytes), countOf(offered.Resources, listed.Resources),
-			countOf(offered.Templates, listed.Templates), countOf(offered.Prompts, listed.Prompts), skills(countOf(offered.Skills, listed.Skills)), output.Ago(s.Now(), u.Since))
+		row := []string{
+			u.Name, u.State, cmp.Or(string(u.Version), "-"), strconv.Itoa(offered.Total()), strconv.Itoa(listed.Total()),
+			countOf(offered.Tools, listed.Tools), cost.SizeOf(u.ToolBytes).String(), countOf(offered.Resources, listed.Resources),
+			countOf(offered.Templates, listed.Templates), countOf(offered.Prompts, listed.Prompts),
+		}
+		if hasSkills {
+			row = append(row, countOf(offered.Skills, listed.Skills))
+		}
+		rows = append(rows, append(row, output.Ago(s.Now(), u.Since)))
 	}
-	_ = w.Flush() // a Buffer returns no error
+	output.WriteColumns(b, rows)
 	for i := range s.Backends {
 		u := &s.Backends[i]
 		if u.Reason != "" {
@@ -366,7 +366,6 @@ func writeProblems(b *bytes.Buffer, s *control.Status) {
 	}
 }
 
-// writeLimits writes the limits, sorted by their keys.
 // writeAdvice writes what a person should look at. It follows the problems, and is no problem.
 func writeAdvice(b *bytes.Buffer, s *control.Status) {
 	for i := range s.Backends {
@@ -376,12 +375,13 @@ func writeAdvice(b *bytes.Buffer, s *control.Status) {
 	}
 }
 
+// writeLimits writes the limits, sorted by their keys.
 func writeLimits(b *bytes.Buffer, limits map[string]string) {
 	b.WriteByte('\n')
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
 		// With the prefix, so that a line can be found in the documentation.
-		fmt.Fprintf(w, "limits.%s\t%s\n", output.VisibleLine(key), output.VisibleLine(limits[key]))
+		rows = append(rows, []string{"limits." + key, limits[key]})
 	}
-	_ = w.Flush() // a Buffer returns no error
+	output.WriteColumns(b, rows)
 }

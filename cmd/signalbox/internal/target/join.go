@@ -61,7 +61,8 @@ func joined(socket *http.Transport, profile string, logger *slog.Logger) *Target
 		},
 		Definitions: func(ctx context.Context) (*signalbox.Definitions, error) { return control.DefinitionsAt(ctx, socket) },
 		Calls: func(ctx context.Context, f signalbox.CallFilter) ([]signalbox.CallRecord, error) {
-			return control.CallsAt(ctx, socket, f)
+			records, err := control.CallsAt(ctx, socket, f)
+			return records.Calls, err
 		},
 		close: func() error {
 			defer socket.CloseIdleConnections()

@@ -61,6 +61,11 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	command.AddWord(cmd, &f.URL, "url", "", "talk to the MCP server at this `URL` instead, such as 127.0.0.1:7777 for a gateway; "+TokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
 	profiles.Flag(cmd, &f.Profile, "only what a `PROFILE` of the gateway offers")
+	f.AddStart(cmd)
+}
+
+// AddStart adds the flags for the start of a gateway.
+func (f *Flags) AddStart(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.Alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.Verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 }
@@ -137,11 +142,7 @@ func (f *Flags) start(e *command.Env, src source.Source) (*Target, error) {
 	opt.Grace = PromptGrace
 	opt.LoginPath = e.LoginPath
 	opt.ListsFolder = f.Lists
-	if src.HasFile() {
-		if folder, err := source.StateFolder(e, src.Path); err == nil { // else without the sign-ins of 'signalbox login'
-			opt.StateFolder = folder
-		}
-	}
+	opt.StateFolder = src.StateFolder(e) // with the sign-ins of 'signalbox login'
 	opt.LogCalls = f.Verbose
 	if calls := cfg.Log.Calls; calls != nil {
 		opt.LogCalls = *calls

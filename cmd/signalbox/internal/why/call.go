@@ -11,16 +11,16 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
-	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -94,28 +94,22 @@ func packageOf(src source.Source, backend string) runner.Package {
 	if err != nil {
 		return runner.Package{}
 	}
-	i := slices.IndexFunc(cfg.Servers, func(s config.Backend) bool { return s.Name == backend })
-	if i < 0 {
+	srv, err := src.Server(cfg, backend)
+	if err != nil {
 		return runner.Package{}
 	}
-	p, _ := runner.Find(cfg.Servers[i].Command, cfg.Servers[i].Args)
+	p, _ := runner.Find(srv.Command, srv.Args)
 	return p
 }
 
 // callAt returns the record of a call from the gateway of a socket.
 func callAt(ctx context.Context, socket *http.Transport, id mcp.CallID) ([]byte, error) {
-	resp, err := control.Get(ctx, socket, control.URL(control.CallsPath+"/"+id.String()), nil)
-	switch {
-	case err != nil:
-		return nil, control.ExplainDial(err)
-	case resp.Code == http.StatusOK:
-		return resp.Body, nil
-	}
+	raw, err := control.At[jsontext.Value](ctx, socket, control.CallsPath+"/"+id.String())
 	var known signalbox.CallRecords
-	if resp.Code != http.StatusNotFound || control.Decode(resp.Body, &known) != nil {
-		return nil, fmt.Errorf("HTTP status %d: %s", resp.Code, output.FirstLine(resp.Body))
+	if status, ok := errors.AsType[*control.StatusError](err); ok && status.Code == http.StatusNotFound && control.Decode(status.Body, &known) == nil {
+		return nil, unknownCall{errors.New(explainUnknown(id, &known, time.Now()))}
 	}
-	return nil, unknownCall{errors.New(explainUnknown(id, &known, time.Now()))}
+	return raw, err
 }
 
 // explainUnknown returns why the gateway does not know a call.

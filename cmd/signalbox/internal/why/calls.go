@@ -4,14 +4,10 @@
 package why
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,7 +33,7 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 	}
 	all := signalbox.CallRecords{Calls: []signalbox.CallRecord{}}
 	for _, g := range gateways {
-		known, err := callsAt(ctx, g.Socket)
+		known, err := control.CallsAt(ctx, g.Socket, signalbox.CallFilter{Most: latestCalls})
 		if err != nil {
 			return err
 		}
@@ -59,21 +55,7 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 	if len(all.Calls) == 0 {
 		return e.PrintText(e.Stdout, "no call has ended since the gateway was started\n")
 	}
-	_, err = e.Stdout.Write(callsTable(all.Calls, time.Now()))
-	return err
-}
-
-// callsAt returns the latest calls from the gateway of a socket.
-func callsAt(ctx context.Context, socket *http.Transport) (signalbox.CallRecords, error) {
-	var known signalbox.CallRecords
-	resp, err := control.Get(ctx, socket, control.URL(control.CallsPath+"?limit="+strconv.Itoa(latestCalls)), nil)
-	switch {
-	case err != nil:
-		return known, control.ExplainDial(err)
-	case resp.Code != http.StatusOK:
-		return known, fmt.Errorf("HTTP status %d: %s", resp.Code, output.FirstLine(resp.Body))
-	}
-	return known, control.Decode(resp.Body, &known)
+	return e.PrintTable(callRows(all.Calls, time.Now()))
 }
 
 // gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.
@@ -89,10 +71,9 @@ func gatewaysWithCalls(ctx context.Context, e *command.Env, file string) ([]cont
 	return gateways, nil
 }
 
-func callsTable(calls []signalbox.CallRecord, now time.Time) []byte {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CALL\tENDED\tITEM\tCLIENT\tTOOK\tOUTCOME")
+// callRows returns the rows of a table of calls.
+func callRows(calls []signalbox.CallRecord, now time.Time) [][]string {
+	rows := [][]string{{"CALL", "ENDED", "ITEM", "CLIENT", "TOOK", "OUTCOME"}}
 	for i := range calls {
 		c := &calls[i]
 		outcome := c.Outcome
@@ -100,8 +81,7 @@ func callsTable(calls []signalbox.CallRecord, now time.Time) []byte {
 			outcome += " " + c.Reason
 		}
 		ended := c.Received.Add(time.Duration(c.Millis * float64(time.Millisecond)))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, output.Ago(now, ended), output.VisibleLine(c.Name), output.VisibleLine(c.Client), spacedTime(c.Millis), output.VisibleLine(outcome))
+		rows = append(rows, []string{c.ID, output.Ago(now, ended), c.Name, c.Client, spacedTime(c.Millis), outcome})
 	}
-	_ = w.Flush() // to memory
-	return b.Bytes()
+	return rows
 }

@@ -19,8 +19,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -98,8 +96,7 @@ With --long it prints the names of tools that are longer than some clients accep
 	source.Flag(cmd, &f.Config)
 	profiles.Flag(cmd, &f.Profile, "for clients of this `PROFILE` of the gateway")
 	command.AddWord(cmd, &as, "as", "", "add the decision of the policy about the caller that this `FILE` describes, or - for the anonymous one")
-	cmd.Flags().BoolVar(&f.Alone, "alone", false, "start the backends even if a gateway with them is running")
-	cmd.Flags().BoolVarP(&f.Verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
+	f.AddStart(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
 	cmd.Flags().BoolVar(&calls, "calls", false, "list the latest "+strconv.Itoa(latestCalls)+" calls with their ids, newest first")
 	cmd.Flags().BoolVar(&long, "long", false, "list the names of tools with more than "+strconv.Itoa(cost.ShortName)+" characters")
@@ -160,7 +157,7 @@ func whyAs(ctx context.Context, e *command.Env, f *target.Flags, as, name string
 // were kept: it may be new.
 func whyKept(ctx context.Context, e *command.Env, f *target.Flags, src source.Source, name string) (*signalbox.Explanation, error) {
 	kept := *f
-	kept.Alone, kept.Lists = true, source.ListsFolder(e, src)
+	kept.Alone, kept.Lists = true, src.ListsFolder(e)
 	no := "no running gateway serves " + src.Path
 	var x *signalbox.Explanation
 	err := kept.With(ctx, e, func(ctx context.Context, t *target.Target) error {
@@ -215,20 +212,16 @@ func explainRunning(ctx context.Context, e *command.Env, file, name, profile str
 		return nil, err
 	}
 	gateway := fmt.Sprintf("the running gateway, process %d,", found[0].Process)
-	resp, err := control.Get(ctx, found[0].Socket, control.URL(control.WhyPath)+"?"+url.Values{"name": {name}, "profile": {profile}}.Encode(), nil)
+	query := url.Values{"name": {name}, "profile": {profile}}
+	x, err := control.At[*signalbox.Explanation](ctx, found[0].Socket, control.WhyPath+"?"+query.Encode())
+	status, _ := errors.AsType[*control.StatusError](err)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", gateway, control.ExplainDial(err))
-	case resp.Code == http.StatusBadRequest:
-		return nil, profiles.Missing(output.FirstLine(resp.Body))
-	case resp.Code == http.StatusNotFound:
+	case status != nil && status.Code == http.StatusBadRequest:
+		return nil, profiles.Missing(output.FirstLine(status.Body))
+	case status != nil && status.Code == http.StatusNotFound:
 		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
-	case resp.Code != http.StatusOK:
-		return nil, fmt.Errorf("%s answers with HTTP status %d", gateway, resp.Code)
-	}
-	x := new(signalbox.Explanation)
-	if err := control.Decode(resp.Body, x); err != nil {
-		return nil, fmt.Errorf("%s: %w", gateway, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", strings.TrimSuffix(gateway, ","), err)
 	}
 	e.PrintError(fmt.Sprintf("using the running gateway, process %d", found[0].Process))
 	return x, nil
@@ -236,11 +229,7 @@ func explainRunning(ctx context.Context, e *command.Env, file, name, profile str
 
 func printExplanation(e *command.Env, x *signalbox.Explanation, asJSON bool) error {
 	if asJSON {
-		text, err := json.Marshal(x, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(x)
 	}
 	_, err := e.Stdout.Write(explanationText(x, time.Now()))
 	return err
@@ -298,7 +287,7 @@ func itemText(it *signalbox.ExplainedItem, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "backend %s (%s, listed %s", it.Backend.Name, it.Backend.State, output.Ago(now, it.Backend.Listed))
 	if it.Backend.Reason != "" {
-		b.WriteString(": " + withCode(it.Backend.Reason, it.Backend.Code))
+		b.WriteString(": " + it.Backend.Reason + output.CodeSuffix(it.Backend.Code))
 	}
 	b.WriteString(")")
 	for _, step := range it.Chain {
@@ -307,15 +296,7 @@ func itemText(it *signalbox.ExplainedItem, now time.Time) string {
 			b.WriteString(" (" + step.Position + ")")
 		}
 	}
-	return withCode(b.String(), it.Code)
-}
-
-// withCode returns a reason with its code.
-func withCode(reason, code string) string {
-	if code == "" {
-		return reason
-	}
-	return reason + " [" + code + "]"
+	return b.String() + output.CodeSuffix(it.Code)
 }
 
 // unlistedText returns what is known of a name that no backend lists.
@@ -345,7 +326,7 @@ func unlistedText(x *signalbox.Explanation, now time.Time) string {
 		u := &x.Unreached[i]
 		fmt.Fprintf(&b, " Server %s, which may have it, is %s", u.Name, u.State)
 		if u.Reason != "" {
-			b.WriteString(": " + withCode(u.Reason, u.Code))
+			b.WriteString(": " + u.Reason + output.CodeSuffix(u.Code))
 		}
 		b.WriteString(".")
 	}
@@ -388,7 +369,7 @@ func serverText(s *signalbox.BackendStatus, now time.Time) string {
 		text += fmt.Sprintf(", listed %s: %s", output.Ago(now, s.Since), control.ItemCounts(s))
 	}
 	if s.Reason != "" {
-		text += ": " + withCode(s.Reason, s.Code)
+		text += ": " + s.Reason + output.CodeSuffix(s.Code)
 	}
 	return text
 }
@@ -414,11 +395,7 @@ func showLongNames(ctx context.Context, e *command.Env, t *target.Target, asJSON
 	}
 	slices.SortStableFunc(names, func(a, b longToolName) int { return b.Characters - a.Characters })
 	if asJSON {
-		text, err := json.Marshal(names, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
-		if err != nil {
-			return err
-		}
-		return e.PrintJSON(text)
+		return e.PrintValue(names)
 	}
 	if len(names) == 0 {
 		fmt.Fprintf(e.Stderr, "no tool has a name with more than %d characters\n", cost.ShortName)
@@ -432,8 +409,5 @@ func showLongNames(ctx context.Context, e *command.Env, t *target.Target, asJSON
 		}
 		rows = append(rows, []string{n.Name, n.Server, strconv.Itoa(n.Characters), exceeds})
 	}
-	var b bytes.Buffer
-	output.WriteColumns(&b, rows, 2)
-	_, err = e.Stdout.Write(b.Bytes())
-	return err
+	return e.PrintTable(rows, 2)
 }
