@@ -74,7 +74,7 @@ func (s *Source) token(ctx context.Context, principal string) (*vault.Grant, uin
 		return g, serial, nil
 	case g.RefreshToken.IsZero() && !isValid:
 		defer s.mu.Unlock()
-		return nil, 0, s.endedWith(h, Expired)
+		return nil, 0, s.endedWith(g, Expired)
 	case h.flight == nil && now.Before(h.retryAt):
 		defer s.mu.Unlock()
 		if isValid {
@@ -117,8 +117,8 @@ func (s *Source) withheldLocked(h *holder, now time.Time) error {
 }
 
 // endedWith returns the *Missing of a grant that is not valid any more.
-func (s *Source) endedWith(h *holder, why Reason) *Missing {
-	return &Missing{Backend: s.cfg.Backend, Principal: h.principal, Reason: why, Scopes: h.grant.Scopes, Issuer: h.grant.Issuer}
+func (s *Source) endedWith(g *vault.Grant, why Reason) *Missing {
+	return &Missing{Backend: s.cfg.Backend, Principal: g.Principal, Reason: why, Scopes: g.Scopes, Issuer: g.Issuer}
 }
 
 // issuedAt returns when the access token of a grant was issued.

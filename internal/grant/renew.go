@@ -226,7 +226,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 		s.stats.Failures++
 		h.isLost = r.isLost || h.isLost
 		if isRefusal(r.err) {
-			m := s.endedWith(h, Ended)
+			m := s.endedWith(h.grant, Ended)
 			m.Err = r.err
 			r.err = m
 		}
@@ -235,7 +235,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 	case r.grant == nil:
 		if r.why != NeverSignedIn {
 			s.stats.Ended++
-			ended = s.endedWith(h, r.why)
+			ended = s.endedWith(was.grant, r.why) // a read may have found it deleted already
 			ended.Err = r.err
 			h.ended = ended
 		}
@@ -250,7 +250,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 		h.spent = !was.isForced // those that wait for it use it
 		f.grant, f.serial = h.grant, h.serial
 		if _, ok := errors.AsType[*errNoRefresh](r.err); ok {
-			f.err = s.endedWith(h, Expired)
+			f.err = s.endedWith(h.grant, Expired)
 		}
 	}
 	return ended

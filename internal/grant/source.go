@@ -492,7 +492,7 @@ func (s *Source) noteIssuer(ctx context.Context, h *holder, before, now string) 
 
 // refusedLocked returns the *Missing of a grant that is not sent to the backend.
 func (s *Source) refusedLocked(h *holder) *Missing {
-	m := &Missing{Backend: s.cfg.Backend, Principal: h.principal, Reason: RefusedAnyway, Scopes: h.grant.Scopes, Issuer: h.grant.Issuer}
+	m := s.endedWith(h.grant, RefusedAnyway)
 	if s.found != nil && s.found.Server.Issuer != h.grant.Issuer {
 		m.Reason, m.Scopes = OtherIssuer, nil
 	}
