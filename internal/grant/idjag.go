@@ -18,7 +18,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
-	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -253,7 +252,7 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 // request requests an assertion for an ID token, and then a token for that.
 func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oauth.Tokens, error) {
 	if err := oauth.CheckIDToken(subject, j.cfg.Issuer, a.At); err != nil {
-		return nil, scrubbed(err, subject)
+		return nil, oauth.Scrubbed(err, subject)
 	}
 	j.mu.Lock()
 	bound := j.bound
@@ -272,13 +271,13 @@ func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oa
 	}
 	assertion, err := j.assertion(ctx, subject, d.Server, a.Resource, reg)
 	if err != nil {
-		return nil, &providerError{scrubbed(err, subject, assertion)}
+		return nil, &providerError{oauth.Scrubbed(err, subject, assertion)}
 	}
 	// Its scopes are those of the assertion, which may be fewer than were requested.
 	t, err := j.cfg.OAuth.Token(ctx, d.Server, reg, oauth.JWTBearer(d.Server.Issuer, assertion, a.Resource, nil))
 	switch {
 	case err != nil:
-		return nil, scrubbed(err, subject, assertion)
+		return nil, oauth.Scrubbed(err, subject, assertion)
 	case isSame(t.Access, subject) || isSame(t.Access, assertion):
 		return nil, errAssertionReturned
 	}
@@ -350,30 +349,6 @@ func (e *providerError) Unwrap() error { return e.err }
 
 // errAssertionReturned is the error of an authorization server that returns what it was sent.
 var errAssertionReturned = errors.New("the authorization server has returned the assertion or the ID token itself")
-
-// scrubbedError is an error without the credentials that a server has repeated.
-type scrubbedError struct {
-	text string
-	err  error
-}
-
-func (e *scrubbedError) Error() string { return e.text }
-
-func (e *scrubbedError) Unwrap() error { return e.err }
-
-// scrubbed removes credentials from the text of an error.
-func scrubbed(err error, tokens ...mcp.Token) error {
-	var secrets []string
-	for _, t := range tokens {
-		if !t.IsZero() {
-			secrets = append(secrets, t.Reveal())
-		}
-	}
-	if text := redact.Of(secrets...).Text(err.Error()); text != err.Error() {
-		return &scrubbedError{text, err}
-	}
-	return err
-}
 
 func isSame(a, b mcp.Token) bool {
 	return subtle.ConstantTimeCompare([]byte(a.Reveal()), []byte(b.Reveal())) == 1

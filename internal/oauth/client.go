@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Bounds of each request.
@@ -165,12 +166,16 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.proxied.RoundTrip(req.WithContext(context.WithValue(ctx, proxyKey{}, via)))
 }
 
-// anyAddressKey is the context key that reports whether a request may go to any address.
-type anyAddressKey struct{}
-
 // checkProxiedHost checks a host that a proxy resolves: addresses, also in the forms that
-// some resolvers know (octal, hexadecimal, fewer parts), and localhost.
+// some resolvers know (octal, hexadecimal, fewer parts), and localhost. net/http sends a host
+// in other characters than ASCII as the name or the address that these stand for.
 func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
+	if isAnyAllowed(ctx) {
+		return nil
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return &CheckError{Check: CheckAddress, Got: host, Want: "a name in ASCII (xn--...), since a proxy resolves it"}
+	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return c.checkAddress(ctx, addr)
 	}
@@ -185,12 +190,20 @@ func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
 	return nil
 }
 
+// anyAddressKey is the context key that reports whether a request may go to any address.
+type anyAddressKey struct{}
+
 // allowAnyAddress returns a context for requests without a check of addresses: to the
 // backend's origin, to which the gateway connects anyway, and to a pinned issuer.
 func (c *Client) allowAnyAddress(ctx context.Context, u *url.URL, issuer string) context.Context {
 	own := sameOrigin(u, c.backend)
 	pinned := issuer != "" && issuer == c.issuer
 	return context.WithValue(ctx, anyAddressKey{}, own || pinned)
+}
+
+func isAnyAllowed(ctx context.Context) bool {
+	is, _ := ctx.Value(anyAddressKey{}).(bool)
+	return is
 }
 
 // control checks an address after resolution and before the connection to it, so that a
@@ -210,7 +223,7 @@ func (c *Client) checkAddress(ctx context.Context, addr netip.Addr) error {
 	if class == classPublic {
 		return nil
 	}
-	if anyAddress, _ := ctx.Value(anyAddressKey{}).(bool); anyAddress || c.backendHasClass(ctx, class) {
+	if isAnyAllowed(ctx) || c.backendHasClass(ctx, class) {
 		return nil
 	}
 	return &CheckError{
