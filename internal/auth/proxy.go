@@ -114,7 +114,7 @@ func (c *Chain) verifyProxy(r *http.Request) (*mcp.Identity, error) {
 			ok = ok && principal.Check(name) == nil && len(groups) < maxGroups
 			groups = append(groups, name)
 		}
-		if !ok && len(values[0]) > 0 {
+		if !ok && (len(values) > 1 || values[0] != "") {
 			return nil, c.refuse(r, nil, malformed, "the header "+c.proxy.groups+" is not a single list of groups")
 		}
 	}
