@@ -62,7 +62,6 @@ type Grant struct {
 
 	AccessToken  mcp.Token
 	RefreshToken mcp.Token // may be empty
-	IDToken      mcp.Token // empty unless it is kept for an exchange
 	TokenType    string
 	Scopes       []string  // as granted
 	Expires      time.Time // of the access token; zero is unknown
@@ -180,7 +179,6 @@ type storedGrant struct {
 	URL          string    `json:"url,omitzero"`
 	AccessToken  string    `json:"access_token"`
 	RefreshToken string    `json:"refresh_token,omitzero"`
-	IDToken      string    `json:"id_token,omitzero"`
 	TokenType    string    `json:"token_type,omitzero"`
 	Scopes       []string  `json:"scopes,omitzero"`
 	Expires      time.Time `json:"expires,omitzero"`
@@ -194,7 +192,7 @@ func (g *Grant) encode() ([]byte, error) {
 		return nil, errors.New("a grant of the gateway has a principal")
 	}
 	return json.Marshal(storedGrant{
-		g.URL, g.AccessToken.Reveal(), g.RefreshToken.Reveal(), g.IDToken.Reveal(),
+		g.URL, g.AccessToken.Reveal(), g.RefreshToken.Reveal(),
 		g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved,
 	})
 }
@@ -204,7 +202,7 @@ func (g *Grant) decode(plain []byte) error {
 	if json.Unmarshal(plain, &s) != nil {
 		return errForm
 	}
-	g.AccessToken, g.RefreshToken, g.IDToken = mcp.NewToken(s.AccessToken), mcp.NewToken(s.RefreshToken), mcp.NewToken(s.IDToken)
+	g.AccessToken, g.RefreshToken = mcp.NewToken(s.AccessToken), mcp.NewToken(s.RefreshToken)
 	g.URL, g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved = s.URL, s.TokenType, s.Scopes, s.Expires, s.SignedIn, s.Refreshed, s.Saved
 	return nil
 }

@@ -53,7 +53,7 @@ var aliceKey = GrantKey{Owner: Owner{Principal: "corp:alice"}, Backend: "github"
 
 func aliceGrant() *Grant {
 	return &Grant{
-		GrantKey: aliceKey, AccessToken: mcp.NewToken("access-1"), RefreshToken: mcp.NewToken("refresh-1"), IDToken: mcp.NewToken("id-1"),
+		GrantKey: aliceKey, AccessToken: mcp.NewToken("access-1"), RefreshToken: mcp.NewToken("refresh-1"),
 		TokenType: "Bearer", Scopes: []string{"repo", "user"}, Expires: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
 		SignedIn: time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC), Refreshed: time.Date(2026, 11, 26, 11, 30, 0, 0, time.UTC),
 	}
