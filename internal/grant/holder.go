@@ -157,8 +157,8 @@ func (s *Source) look(ctx context.Context, principal string) error {
 	return s.lookIn(ctx, principal, s.cfg.Vault.Grants)
 }
 
-// readGrants reads the grants of an owner from the vault.
-type readGrants func(ctx context.Context, owner vault.Owner, backend string) ([]*vault.Grant, error)
+// readGrants reads the grants of a principal from the vault.
+type readGrants func(ctx context.Context, principal, backend string) ([]*vault.Grant, error)
 
 func (s *Source) lookIn(ctx context.Context, principal string, read readGrants) error {
 	s.mu.Lock()
@@ -212,7 +212,7 @@ func (s *Source) settleRead(ctx context.Context, h *holder, r *running, version 
 // read returns the grant of a principal that is in use, or nil: of those that this backend can
 // use as it is configured, the one with the latest sign-in.
 func (s *Source) read(principal string, read readGrants) (*vault.Grant, error) {
-	grants, err := read(s.ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+	grants, err := read(s.ctx, principal, s.cfg.Backend)
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func TestInvalidGrant(t *testing.T) {
 		if n := len(w.seen().tokenForms); n != 2 {
 			t.Errorf("%d token requests, want 2", n)
 		}
-		if left, err := w.vault.Grants(t.Context(), vault.Owner{Principal: "ann"}, "tickets"); err != nil || len(left) != 0 {
+		if left, err := w.vault.Grants(t.Context(), "ann", "tickets"); err != nil || len(left) != 0 {
 			t.Errorf("%d grants are left, error %v", len(left), err)
 		}
 	})

@@ -195,7 +195,7 @@ func (s *Source) Complete(ctx context.Context, in *SignIn, code mcp.Token) error
 	now := time.Now()
 	g := &vault.Grant{
 		GrantKey: vault.GrantKey{
-			Owner: vault.Owner{Principal: in.Principal}, Backend: s.cfg.Backend,
+			Principal: in.Principal, Backend: s.cfg.Backend,
 			Issuer: in.Issuer, Resource: in.Resource, Client: in.Client.ClientID,
 		},
 		URL: s.cfg.URL, AccessToken: tokens.Access, RefreshToken: tokens.Refresh, TokenType: "Bearer",
@@ -274,7 +274,7 @@ func (s *Source) mayRegisterAnew(issuer string) bool {
 // error is of those that could not be revoked or deleted; one that could not be revoked is
 // deleted all the same.
 func (s *Source) SignOut(ctx context.Context, principal string) (n int, err error) {
-	grants, err := s.cfg.Vault.Grants(ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+	grants, err := s.cfg.Vault.Grants(ctx, principal, s.cfg.Backend)
 	if err != nil {
 		return 0, err
 	}

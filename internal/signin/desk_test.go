@@ -73,7 +73,7 @@ func (f *fixture) begin(principal, backend string) (*pending, error) {
 func (f *fixture) signIn(t *testing.T, principal string) {
 	t.Helper()
 	err := f.vault.Save(t.Context(), &vault.Grant{
-		GrantKey: vault.GrantKey{Owner: vault.Owner{Principal: principal}, Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c"},
+		GrantKey: vault.GrantKey{Principal: principal, Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c"},
 		URL:      backendURL, AccessToken: mcp.NewToken("t"), TokenType: "Bearer", Expires: time.Now().Add(time.Hour), SignedIn: time.Now(),
 	})
 	if err != nil {

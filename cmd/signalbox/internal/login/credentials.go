@@ -86,7 +86,7 @@ func listCredentials(ctx context.Context, e *command.Env, flag string, asJSON bo
 	list := []credential{}
 	for _, g := range found.Contents.Grants {
 		list = append(list, credential{
-			Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
+			Backend: g.Backend, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
 			Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
 		})
 	}
