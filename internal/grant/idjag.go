@@ -74,6 +74,7 @@ type IDJAGConfig struct {
 //
 // An IDJAG is safe for concurrent use. The caller must close it.
 type IDJAG struct {
+	*attempts
 	cfg    IDJAGConfig
 	origin string
 	cache  *Cache[*oauth.Tokens]
@@ -81,10 +82,8 @@ type IDJAG struct {
 	lister atomic.Pointer[string] // the principal of shared lists, or nil
 
 	mu       sync.Mutex
-	bound    string        // the issuer that the client was first presented to
 	provider *oauth.Server // the metadata of the identity provider, or nil
 	until    time.Time     // when they should be read again
-	last     Attempt
 }
 
 // NewIDJAG returns the Credentials of a backend. It sends nothing. The error is about the URL,
@@ -100,13 +99,13 @@ func NewIDJAG(cfg IDJAGConfig) (*IDJAG, error) {
 	if cfg.Client.ClientID == "" {
 		return nil, errors.New("the grant of an assertion needs a client at the authorization server")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	if cfg.File != "" {
 		cfg.IDTokens = &idTokenFile{path: cfg.File}
 	}
-	return &IDJAG{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth), bound: cfg.Client.Issuer}, nil
+	return &IDJAG{
+		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
+		cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth, cfg.Client),
+	}, nil
 }
 
 // Close ends the requests for tokens. It may be called more than once.
@@ -114,15 +113,6 @@ func (j *IDJAG) Close() { j.cache.Close() }
 
 // Retry makes the next request try to get a token at once, whatever has failed before.
 func (j *IDJAG) Retry() { j.cache.Retry() }
-
-// Last returns the last request for a token, of whichever user; it is zero before the first one.
-// Its Issuer is the authorization server of the backend once it is known. Its Scopes are those of
-// the token, but empty for users, because they differ between them.
-func (j *IDJAG) Last() Attempt {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last
-}
 
 // PerPrincipal reports whether the access of each sender is another.
 func (j *IDJAG) PerPrincipal() bool { return !j.isSingle() }
@@ -136,23 +126,24 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 	if !isUser {
 		return client.Credential{}, nil
 	}
-	subject, err := j.subject(ctx, principal)
-	if err == nil {
-		var t Kept[*oauth.Tokens]
-		if t, err = j.cache.Get(ctx, j.key(principal, subject), j.requester(subject)); err == nil {
-			j.noteLister(req)
-			return client.Credential{
-				Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Value.Access.Reveal())},
-				Origin:     j.origin,
-				Generation: t.Generation,
-			}, nil
-		}
-	}
-	if isOwn(req) && !j.isSingle() && j.isSignedOut(err) {
-		j.lister.CompareAndSwap(j.lister.Load(), nil)
+	t, err := j.token(ctx, principal)
+	switch {
+	case err == nil:
+		j.noteLister(req)
+		return bearer(t.Value.Access, j.origin, t.Generation), nil
+	case isOwn(req) && !j.isSingle() && j.isSignedOut(err):
+		j.lister.Store(nil)
 		return client.Credential{}, nil
 	}
 	return client.Credential{}, j.failure(principal, err)
+}
+
+func (j *IDJAG) token(ctx context.Context, principal string) (Kept[*oauth.Tokens], error) {
+	subject, err := j.subject(ctx, principal)
+	if err != nil {
+		return Kept[*oauth.Tokens]{}, err
+	}
+	return j.cache.Get(ctx, j.key(principal, subject), j.requester(subject))
 }
 
 // Refused requests the token again after a 401. After a 403 for lack of a scope it returns an error
@@ -160,7 +151,7 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {
-		j.server.note(challenge.ResourceMetadata)
+		j.server.note(challenge)
 	}
 	principal, isUser := j.sender(req)
 	switch {
@@ -168,10 +159,8 @@ func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Crede
 		return listsError(j.cfg.SharedLists)
 	case !isUser:
 		return client.ErrRefused
-	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
-		return &Error{withKeys(j.cfg.Backend, "it requires scopes that the token does not have, which are "+scopeText(challenge.Scopes), []string{"scopes"}), nil}
 	case r.Status == http.StatusForbidden:
-		return client.ErrRefused
+		return forbidden(j.cfg.Backend, "the token", challenge)
 	}
 	subject, err := j.subject(ctx, principal)
 	if err != nil {
@@ -180,7 +169,7 @@ func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Crede
 	_, err = j.cache.Renew(ctx, j.key(principal, subject), sent.Generation, j.requester(subject))
 	if errors.Is(err, ErrJustRenewed) {
 		j.server.forget() // the metadata may have changed
-		return &Error{withKeys(j.cfg.Backend, "it refuses the token of its authorization server (HTTP status 401)", []string{"resource", "scopes"}), nil}
+		return newError(nil, j.cfg.Backend, "it refuses the token of its authorization server (HTTP status 401)", "resource", "scopes")
 	}
 	if err != nil {
 		return j.failure(principal, err)
@@ -205,7 +194,11 @@ func (j *IDJAG) sender(req *mcp.Request) (principal string, isUser bool) {
 
 // noteLister has lists that are the same for all users fetched as the sender of a request.
 func (j *IDJAG) noteLister(req *mcp.Request) {
-	if j.cfg.SharedLists && !j.isSingle() && req.Principal != "" && j.lister.Load() == nil && j.lister.CompareAndSwap(nil, &req.Principal) && j.cfg.Listed != nil {
+	if !j.cfg.SharedLists || j.isSingle() || req.Principal == "" || j.lister.Load() != nil {
+		return
+	}
+	principal := req.Principal // without the rest of the request
+	if j.lister.CompareAndSwap(nil, &principal) && j.cfg.Listed != nil {
 		j.cfg.Listed()
 	}
 }
@@ -236,15 +229,8 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 			if j.isSingle() {
 				a.Scopes = t.Scopes
 			}
-		} else {
-			j.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", j.cfg.Backend), slog.Any("error", err))
 		}
-		if j.cfg.Tried != nil {
-			j.cfg.Tried(err)
-		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.last = a
+		j.add(ctx, a)
 		return t, a.Until, err
 	}
 }
@@ -254,18 +240,12 @@ func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oa
 	if err := oauth.CheckIDToken(subject, j.cfg.Issuer, a.At); err != nil {
 		return nil, oauth.Scrubbed(err, subject)
 	}
-	j.mu.Lock()
-	bound := j.bound
-	j.mu.Unlock()
-	d, err := j.server.get(ctx, bound)
+	d, err := j.server.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.Issuer, a.Resource = d.Server.Issuer, d.Resource
-	if j.cfg.Resource != "" {
-		a.Resource = j.cfg.Resource
-	}
-	reg, err := j.registration(ctx, d.Server)
+	a.Issuer, a.Resource = d.Server.Issuer, resourceOf(j.cfg.Resource, d)
+	reg, err := j.server.registration(ctx, d.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -283,18 +263,6 @@ func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oa
 	}
 	t.Refresh, t.ID = mcp.Token{}, mcp.Token{} // the identity provider is asked again instead
 	return t, nil
-}
-
-// registration returns the client for a server, and binds it to that server if it is not bound.
-func (j *IDJAG) registration(ctx context.Context, s *oauth.Server) (*oauth.Registration, error) {
-	given := j.cfg.Client
-	j.mu.Lock()
-	if j.bound == "" {
-		j.bound = s.Issuer
-	}
-	given.Issuer = j.bound
-	j.mu.Unlock()
-	return j.cfg.OAuth.Registration(ctx, s, oauth.RegistrationOptions{Given: &given})
 }
 
 // assertion requests the assertion for an ID token. Errors are those of the identity provider.
@@ -362,15 +330,14 @@ func (j *IDJAG) isSignedOut(err error) bool {
 
 // failure returns the error of a request for the token of a principal.
 func (j *IDJAG) failure(principal string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !oauth.IsTemporary(err) {
-		return err // of the request that waits
+	if isOver(err) {
+		return err
 	}
-	isOver := j.isSignedOut(err)
-	if isOver && !j.isSingle() {
+	if j.isSignedOut(err) && !j.isSingle() {
 		return &Missing{Backend: j.cfg.Backend, Principal: principal, Reason: NoIDToken, Err: err}
 	}
 	text, keys := j.reasonOf(err)
-	return &Error{withKeys(j.cfg.Backend, text, keys), err}
+	return newError(err, j.cfg.Backend, text, keys...)
 }
 
 // reasonOf describes why there is no token, and returns the keys that can cause it.

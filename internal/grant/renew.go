@@ -303,7 +303,7 @@ func (s *Source) failure(err error) error {
 		return &Error{"the grants of users cannot be read or changed: ask the operator of the gateway", err}
 	}
 	text, keys := reasonOf(err)
-	return &Error{withKeys(s.cfg.Backend, text, keys), err}
+	return newError(err, s.cfg.Backend, text, keys...)
 }
 
 // server returns the metadata of an authorization server.

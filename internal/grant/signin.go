@@ -58,7 +58,7 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 	s.mu.Unlock()
 	a, err := oauth.Begin(oauth.AuthorizationRequest{
 		Server: d.Server, Registration: reg, RedirectURI: o.RedirectURI,
-		Resource: s.resource(d), Scopes: s.scopes(o.Scopes, challenge, d), Parameters: s.cfg.Parameters,
+		Resource: resourceOf(s.cfg.Resource, d), Scopes: s.scopes(o.Scopes, challenge, d), Parameters: s.cfg.Parameters,
 	})
 	if err != nil {
 		return nil, s.failure(err)
@@ -72,18 +72,6 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 		s.noteIssuer(ctx, h, before.Issuer, d.Server.Issuer)
 	}
 	return in, nil
-}
-
-// resource returns the resource to request.
-func (s *Source) resource(d *oauth.Discovery) string {
-	switch s.cfg.Resource {
-	case "":
-		return d.Resource
-	case NoResource:
-		return ""
-	default:
-		return s.cfg.Resource
-	}
 }
 
 // scopes returns the scopes to request.
@@ -247,7 +235,7 @@ func (s *Source) notCompleted(ctx context.Context, in *SignIn, err error) error 
 			s.forgetClient(ctx, in.Client)
 			return &Error{"the authorization server does not know the gateway any more: start again", err}
 		}
-		return &Error{withKeys(s.cfg.Backend, "the authorization server does not accept the client that it has registered", []string{"clientId"}), err}
+		return newError(err, s.cfg.Backend, "the authorization server does not accept the client that it has registered", "clientId")
 	case oauth.HasCode(err, oauth.CodeInvalidGrant):
 		return &Error{"the authorization server does not accept the sign-in any more: start again", err}
 	}

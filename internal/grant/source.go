@@ -249,11 +249,7 @@ func (s *Source) For(ctx context.Context, req *mcp.Request) (client.Credential, 
 		}
 		return client.Credential{}, err
 	}
-	return client.Credential{
-		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + g.AccessToken.Reveal())},
-		Origin:     s.origin,
-		Generation: serial,
-	}, nil
+	return bearer(g.AccessToken, s.origin, serial), nil
 }
 
 // Check returns the *Missing of a principal that has to sign in, and nil for one that has a grant,
