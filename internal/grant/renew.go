@@ -310,11 +310,9 @@ func (s *Source) failure(err error) error {
 func (s *Source) server(ctx context.Context, issuer string) (*oauth.Server, error) {
 	now := time.Now()
 	s.mu.Lock()
-	known, found := s.servers[issuer], s.found
+	known := s.servers[issuer]
 	s.mu.Unlock()
 	switch {
-	case found != nil && found.Server.Issuer == issuer && now.Before(found.Until):
-		return found.Server, nil
 	case known.Server != nil && now.Before(known.until):
 		return known.Server, nil
 	case s.cfg.FixedEndpoints: // without metadata
