@@ -280,10 +280,13 @@ func TestProxy(t *testing.T) {
 		Backend: "https://mcp.example.com/mcp", Resolver: resolver,
 		Proxy: func(*http.Request) (*url.URL, error) { return via, nil },
 	})
-	for _, host := range []string{"127.0.0.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "localhost", "127.1", "0x7f.0x1", "2130706433", "0177.0.0.1.",
-		"１６９.２５４.１６９.２５４", "127。0。0。1", "①②⑦.0.0.1", "ｌocalhost"} { // in ASCII, which net/http sends, these are the same
+	for _, host := range []string{"127.0.0.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "localhost", "127.1", "0x7f.0x1", "2130706433", "0177.0.0.1."} {
 		_, err := c.Server(t.Context(), "https://"+host, true)
 		wantCheck(t, err, oauth.CheckAddress)
+	}
+	for _, host := range []string{"１６９.２５４.１６９.２５４", "127。0。0。1", "①②⑦.0.0.1", "ｌocalhost"} { // net/http would send them in ASCII
+		_, err := c.Server(t.Context(), "https://"+host, true)
+		wantCheck(t, err, oauth.CheckEndpoint)
 	}
 	if paths := proxy.paths(); paths != nil {
 		t.Fatalf("the proxy was asked for %q", paths)

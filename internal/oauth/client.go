@@ -65,6 +65,7 @@ type Client struct {
 	backend  *url.URL
 	text     string // of backend
 	issuer   string
+	pinned   *url.URL // issuer, or nil
 	fixed    bool
 	loopback bool // whether http is allowed
 	resolver *net.Resolver
@@ -104,6 +105,7 @@ func New(cfg Config) (*Client, error) {
 		if issuer.RawQuery != "" || issuer.ForceQuery {
 			return nil, errors.New("the issuer has a query, which RFC 8414 does not allow")
 		}
+		c.pinned = issuer
 	}
 	proxy := cfg.Proxy
 	if proxy == nil {
@@ -167,15 +169,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // checkProxiedHost checks a host that a proxy resolves: addresses, also in the forms that
-// some resolvers know (octal, hexadecimal, fewer parts), and localhost. net/http sends a host
-// in other characters than ASCII as the name or the address that these stand for.
+// some resolvers know (octal, hexadecimal, fewer parts), and localhost.
 func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
-	if isAnyAllowed(ctx) {
-		return nil
-	}
-	if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return &CheckError{Check: CheckAddress, Got: host, Want: "a name in ASCII (xn--...), since a proxy resolves it"}
-	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return c.checkAddress(ctx, addr)
 	}
@@ -201,11 +196,6 @@ func (c *Client) allowAnyAddress(ctx context.Context, u *url.URL, issuer string)
 	return context.WithValue(ctx, anyAddressKey{}, own || pinned)
 }
 
-func isAnyAllowed(ctx context.Context) bool {
-	is, _ := ctx.Value(anyAddressKey{}).(bool)
-	return is
-}
-
 // control checks an address after resolution and before the connection to it, so that a
 // name cannot resolve to another address in between.
 func (c *Client) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
@@ -223,7 +213,7 @@ func (c *Client) checkAddress(ctx context.Context, addr netip.Addr) error {
 	if class == classPublic {
 		return nil
 	}
-	if isAnyAllowed(ctx) || c.backendHasClass(ctx, class) {
+	if anyAddress, _ := ctx.Value(anyAddressKey{}).(bool); anyAddress || c.backendHasClass(ctx, class) {
 		return nil
 	}
 	return &CheckError{
@@ -282,21 +272,29 @@ func parseURL(text string) (*url.URL, error) {
 }
 
 // checkURL checks a URL of metadata: https, or http on this host where the backend or the
-// pinned issuer is, too.
+// pinned issuer is, too. Its host is in ASCII unless it is that of the backend or the pinned
+// issuer: others could look like another host, and net/http sends addresses in them in ASCII.
 func (c *Client) checkURL(name, text string) error {
+	refuse := func(want string) error {
+		return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: want}
+	}
 	u, err := parseURL(text)
-	if err != nil {
-		return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: "an https URL: " + err.Error()}
+	// New allows http for a pinned issuer on loopback only.
+	isLocal := c.loopback || c.pinned != nil && c.pinned.Scheme == "http"
+	switch {
+	case err != nil:
+		return refuse("an https URL: " + err.Error())
+	case u.Scheme != "https" && !(isLocal && isLoopbackHost(u.Hostname())):
+		return refuse("an https URL; http is for a backend and an authorization server on loopback")
+	case !isASCII(u.Host) && !sameOrigin(u, c.backend) && (c.pinned == nil || !sameOrigin(u, c.pinned)):
+		return refuse("a URL with a host in ASCII (xn--...)")
 	}
-	if u.Scheme == "https" || isLoopbackHost(u.Hostname()) && (c.loopback || c.pinnedLocal()) {
-		return nil
-	}
-	return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: "an https URL; http is for a backend and an authorization server on loopback"}
+	return nil
 }
 
-// pinnedLocal reports whether the pinned issuer is an http URL, which New allows on
-// loopback only.
-func (c *Client) pinnedLocal() bool { return strings.HasPrefix(c.issuer, "http:") }
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
 
 // sameOrigin reports whether two URLs have the same scheme, host and port.
 func sameOrigin(a, b *url.URL) bool {

@@ -695,19 +695,3 @@ func FuzzResource(f *testing.F) {
 		}
 	})
 }
-
-func TestMetadataURLs(t *testing.T) {
-	for issuer, want := range map[string]string{
-		"https://a.example":          "https://a.example/.well-known/oauth-authorization-server https://a.example/.well-known/openid-configuration",
-		"https://a.example/":         "https://a.example/.well-known/oauth-authorization-server https://a.example/.well-known/openid-configuration",
-		"https://a.example/realms/x": "https://a.example/.well-known/oauth-authorization-server/realms/x https://a.example/.well-known/openid-configuration/realms/x https://a.example/realms/x/.well-known/openid-configuration",
-	} {
-		u, err := url.Parse(issuer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := oauth.MetadataURLs(u); strings.Join(got, " ") != want {
-			t.Errorf("%s: %q", issuer, got)
-		}
-	}
-}
