@@ -182,7 +182,7 @@ func TestWaitsEnd(t *testing.T) {
 // all of them.
 func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAttempts()
+		a := newTokens()
 		n := 0
 		for range 100 {
 			if a.allow("192.0.2.1") {
