@@ -127,12 +127,12 @@ func Scrubbed(err error, credentials ...mcp.Token) error {
 	return err
 }
 
-// without returns what removes credentials.
+// without returns what removes credentials, also as they are in a form.
 func without(credentials []mcp.Token) *redact.Redactor {
 	var secrets []string
 	for _, c := range credentials {
 		if !c.IsZero() {
-			secrets = append(secrets, c.Reveal())
+			secrets = append(secrets, c.Reveal(), url.QueryEscape(c.Reveal()))
 		}
 	}
 	return redact.Of(secrets...)

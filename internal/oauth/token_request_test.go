@@ -665,8 +665,8 @@ func TestOtherTextsDoNotRepeat(t *testing.T) {
 		},
 	} {
 		w := newTokenWorld(t)
-		w.reg.Secret = mcp.NewToken("canary-client-secret")
-		for _, secret := range []string{canary, w.reg.Secret.Reveal()} {
+		w.reg.Secret = mcp.NewToken("canary+client=secret")
+		for _, secret := range []string{canary, w.reg.Secret.Reveal(), url.QueryEscape(w.reg.Secret.Reveal())} {
 			w.handle("/token", func(rw http.ResponseWriter, _ *http.Request) { respond(rw, secret) })
 			_, err := w.token(t, oauth.Refresh(w.URL, mcp.NewToken(canary), "", nil))
 			var check *oauth.CheckError
