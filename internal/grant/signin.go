@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
@@ -267,11 +268,20 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 		return 0, err
 	}
 	s.mu.Lock()
-	s.holderLocked(principal).leaving++
+	h := s.holderLocked(principal)
+	h.leaving++
+	var unsaved *vault.Grant
+	base := h.base
+	if h.unsaved {
+		unsaved = h.grant
+	}
 	s.mu.Unlock()
+	if unsaved != nil && !slices.ContainsFunc(grants, func(g *vault.Grant) bool { return g.GrantKey == unsaved.GrantKey }) {
+		grants = append(grants, unsaved)
+	}
 	var errs []error
 	for _, g := range grants {
-		deleted, err := s.signOutOf(ctx, g)
+		deleted, err := s.signOutOf(ctx, g.GrantKey, unsaved, base)
 		if deleted {
 			n++
 			s.eventGone(ctx, g, signedOut)
@@ -280,7 +290,7 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.holderLocked(principal)
+	h = s.holderLocked(principal)
 	h.leaving = max(0, h.leaving-1)
 	h.version++
 	h.ended = nil
@@ -288,22 +298,29 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	return n, errors.Join(errs...)
 }
 
-// signOutOf deletes one grant. It has the lock, so that no renewal brings the grant back.
-func (s *Source) signOutOf(ctx context.Context, g *vault.Grant) (deleted bool, err error) {
-	l, err := s.cfg.Vault.Lock(ctx, g)
+// signOutOf deletes one grant. It has the lock, so that no renewal brings the grant back. unsaved, if not
+// nil, is a grant that is in use instead of the generation base in the vault.
+func (s *Source) signOutOf(ctx context.Context, key vault.GrantKey, unsaved *vault.Grant, base uint64) (deleted bool, err error) {
+	current := &vault.Grant{GrantKey: key}
+	l, err := s.cfg.Vault.Lock(ctx, current)
 	if err != nil {
 		return false, err
 	}
 	defer l.Unlock()
-	current := &vault.Grant{GrantKey: g.GrantKey}
-	if err := l.Load(ctx, current); err != nil {
-		if errors.Is(err, vault.ErrNotFound) {
-			return false, nil
+	err = l.Load(ctx, current)
+	isUnsaved := unsaved != nil && unsaved.GrantKey == key && current.Generation == base
+	switch {
+	case err == nil:
+		if err := l.Delete(ctx, current); err != nil {
+			return false, err
 		}
+	case !errors.Is(err, vault.ErrNotFound):
 		return false, err
+	case !isUnsaved:
+		return false, nil
 	}
-	if err := l.Delete(ctx, current); err != nil {
-		return false, err
+	if isUnsaved {
+		current = unsaved
 	}
 	if err := s.revoke(ctx, current); err != nil {
 		return true, fmt.Errorf("deleted, but not revoked at %+.200q: %w", current.Issuer, err)
