@@ -66,6 +66,34 @@ func (a *attempts) keep(one Attempt) {
 	a.last = one
 }
 
+// tokens keeps the access tokens for one backend.
+type tokens struct {
+	*attempts
+	origin string // of the backend
+	cache  *Cache[*oauth.Tokens]
+	server *discovery
+}
+
+// newTokens returns the tokens of the gateway's client own. The error is about the URL of the backend.
+func newTokens(a *attempts, url string, requests *oauth.Client, own oauth.Registration) (*tokens, error) {
+	origin, err := client.OriginOf(url)
+	if err != nil {
+		return nil, err
+	}
+	return &tokens{a, origin, NewCache[*oauth.Tokens](), newDiscovery(requests, own)}, nil
+}
+
+// Close ends the requests for tokens. It may be called more than once.
+func (t *tokens) Close() { t.cache.Close() }
+
+// Retry makes the next request try to get a token at once, whatever has failed before.
+func (t *tokens) Retry() { t.cache.Retry() }
+
+// credential returns the credential with a token.
+func (t *tokens) credential(k Kept[*oauth.Tokens]) client.Credential {
+	return bearer(k.Value.Access, t.origin, k.Generation)
+}
+
 // bearer returns the credential with an access token.
 func bearer(token mcp.Token, origin string, generation uint64) client.Credential {
 	return client.Credential{

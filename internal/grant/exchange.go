@@ -59,35 +59,23 @@ type ExchangeConfig struct {
 //
 // An Exchange is safe for concurrent use. The caller must close it.
 type Exchange struct {
-	*attempts
+	*tokens
 	cfg    ExchangeConfig
-	origin string
-	cache  *Cache[*oauth.Tokens]
-	server *discovery
 	lister atomic.Pointer[mcp.Identity]
 }
 
 // NewExchange returns the Credentials of a backend. It sends nothing. The error is about the URL,
 // or a client of another authorization server.
 func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
-	origin, err := client.OriginOf(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Issuer == "" || cfg.Client.Issuer != cfg.Issuer {
 		return nil, errors.New("an exchange needs an issuer, and a client there")
 	}
-	return &Exchange{
-		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
-		cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth, cfg.Client),
-	}, nil
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
+	if err != nil {
+		return nil, err
+	}
+	return &Exchange{tokens: t, cfg: cfg}, nil
 }
-
-// Close ends the requests for tokens. It may be called more than once.
-func (e *Exchange) Close() { e.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (e *Exchange) Retry() { e.cache.Retry() }
 
 // PerPrincipal reports true.
 func (e *Exchange) PerPrincipal() bool { return true }
@@ -128,7 +116,7 @@ func (e *Exchange) For(ctx context.Context, req *mcp.Request) (client.Credential
 	if err != nil {
 		return client.Credential{}, e.failure(err)
 	}
-	return bearer(t.Value.Access, e.origin, t.Generation), nil
+	return e.credential(t), nil
 }
 
 // Refused exchanges the token of the sender again after a 401. After a 403 for lack of a scope

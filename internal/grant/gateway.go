@@ -83,11 +83,8 @@ const (
 // Gateway is a client.Credentials with the gateway's own identity. It is the same for all
 // principals. The caller must close it.
 type Gateway struct {
-	*attempts
-	cfg    Config
-	origin string
-	cache  *Cache[*oauth.Tokens]
-	server *discovery
+	*tokens
+	cfg Config
 
 	mu      sync.Mutex
 	scopes  []string // granted and challenged; nil until a step-up
@@ -96,21 +93,12 @@ type Gateway struct {
 
 // New returns the Credentials of a backend. It sends nothing. The error is about the URL.
 func New(cfg Config) (*Gateway, error) {
-	origin, err := client.OriginOf(cfg.URL)
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{
-		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
-		cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth, cfg.Client),
-	}, nil
+	return &Gateway{tokens: t, cfg: cfg}, nil
 }
-
-// Close ends the requests for tokens.
-func (g *Gateway) Close() { g.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (g *Gateway) Retry() { g.cache.Retry() }
 
 // PerPrincipal reports false.
 func (g *Gateway) PerPrincipal() bool { return false }
@@ -125,7 +113,7 @@ func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, e
 		}
 		return client.Credential{}, g.failure(err)
 	}
-	return bearer(t.Value.Access, g.origin, t.Generation), nil
+	return g.credential(t), nil
 }
 
 // Refused renews the token after a 401, and requests one with more scopes after a 403 that names

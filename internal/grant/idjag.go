@@ -74,11 +74,8 @@ type IDJAGConfig struct {
 //
 // An IDJAG is safe for concurrent use. The caller must close it.
 type IDJAG struct {
-	*attempts
+	*tokens
 	cfg    IDJAGConfig
-	origin string
-	cache  *Cache[*oauth.Tokens]
-	server *discovery
 	lister atomic.Pointer[string] // the principal of shared lists, or nil
 
 	mu       sync.Mutex
@@ -89,10 +86,6 @@ type IDJAG struct {
 // NewIDJAG returns the Credentials of a backend. It sends nothing. The error is about the URL,
 // or a client of another identity provider.
 func NewIDJAG(cfg IDJAGConfig) (*IDJAG, error) {
-	origin, err := client.OriginOf(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Issuer == "" || cfg.ProviderClient.Issuer != cfg.Issuer {
 		return nil, errors.New("the grant of an assertion needs an identity provider, and a client there")
 	}
@@ -102,17 +95,12 @@ func NewIDJAG(cfg IDJAGConfig) (*IDJAG, error) {
 	if cfg.File != "" {
 		cfg.IDTokens = &idTokenFile{path: cfg.File}
 	}
-	return &IDJAG{
-		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
-		cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth, cfg.Client),
-	}, nil
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
+	if err != nil {
+		return nil, err
+	}
+	return &IDJAG{tokens: t, cfg: cfg}, nil
 }
-
-// Close ends the requests for tokens. It may be called more than once.
-func (j *IDJAG) Close() { j.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (j *IDJAG) Retry() { j.cache.Retry() }
 
 // PerPrincipal reports whether the access of each sender is another.
 func (j *IDJAG) PerPrincipal() bool { return !j.isSingle() }
@@ -130,7 +118,7 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 	switch {
 	case err == nil:
 		j.noteLister(req)
-		return bearer(t.Value.Access, j.origin, t.Generation), nil
+		return j.credential(t), nil
 	case isOwn(req) && !j.isSingle() && j.isSignedOut(err):
 		j.lister.Store(nil)
 		return client.Credential{}, nil
