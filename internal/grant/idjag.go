@@ -78,9 +78,7 @@ type IDJAG struct {
 	cfg    IDJAGConfig
 	lister atomic.Pointer[string] // the principal of shared lists, or nil
 
-	mu       sync.Mutex
-	provider *oauth.Server // the metadata of the identity provider, or nil
-	until    time.Time     // when they should be read again
+	provider *oauth.Metadata // of the identity provider
 }
 
 // NewIDJAG returns the Credentials of a backend. It sends nothing. The error is about the URL,
@@ -99,7 +97,7 @@ func NewIDJAG(cfg IDJAGConfig) (*IDJAG, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &IDJAG{tokens: t, cfg: cfg}, nil
+	return &IDJAG{tokens: t, cfg: cfg, provider: oauth.NewMetadata(cfg.ProviderOAuth, cfg.Issuer)}, nil
 }
 
 // PerPrincipal reports whether the access of each sender is another.
@@ -255,7 +253,7 @@ func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oa
 
 // assertion requests the assertion for an ID token. Errors are those of the identity provider.
 func (j *IDJAG) assertion(ctx context.Context, subject mcp.Token, s *oauth.Server, resource string, reg *oauth.Registration) (mcp.Token, error) {
-	provider, err := j.providerServer(ctx)
+	provider, err := j.provider.Get(ctx)
 	if err != nil {
 		return mcp.Token{}, err
 	}
@@ -273,27 +271,6 @@ func (j *IDJAG) assertion(ctx context.Context, subject mcp.Token, s *oauth.Serve
 		return t.Access, err
 	}
 	return t.Access, oauth.CheckIDJAGLife(t.Access, j.cfg.Issuer, time.Now())
-}
-
-// providerLife is how long the metadata of the identity provider is used.
-const providerLife = time.Hour
-
-// providerServer returns the metadata of the identity provider.
-func (j *IDJAG) providerServer(ctx context.Context) (*oauth.Server, error) {
-	j.mu.Lock()
-	provider, until := j.provider, j.until
-	j.mu.Unlock()
-	if provider != nil && time.Now().Before(until) {
-		return provider, nil
-	}
-	provider, err := j.cfg.ProviderOAuth.Server(ctx, j.cfg.Issuer, false)
-	if err != nil {
-		return nil, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.provider, j.until = provider, time.Now().Add(providerLife)
-	return provider, nil
 }
 
 // providerError is an error of the identity provider.
