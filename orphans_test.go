@@ -23,7 +23,7 @@ func TestStartWithoutAKey(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	key := func(letter string) string { return strings.Repeat(letter, vault.MinKey) }
-	grant := &vault.Grant{GrantKey: vault.GrantKey{Owner: vault.Owner{Principal: "ann"}, Backend: "crm", Issuer: "https://as.example", Resource: "https://crm.example/mcp", Client: "c"}}
+	grant := &vault.Grant{GrantKey: vault.GrantKey{Principal: "ann", Backend: "crm", Issuer: "https://as.example", Resource: "https://crm.example/mcp", Client: "c"}}
 	binding := &vault.Binding{Backend: "crm", Client: "c", Issuer: "https://as.example"}
 	for letter, record := range map[string]vault.Record{"a": grant, "b": binding} {
 		v, err := vault.Open(t.Context(), vault.NewOptions("", [][]byte{[]byte(key(letter))}, state, slog.New(slog.DiscardHandler)))

@@ -110,7 +110,7 @@ func (o ownAccess) grants(ctx context.Context, users *userCredentials) ([]grantI
 	if err != nil {
 		return nil, err
 	}
-	grants, err := kept.Grants(ctx, vault.Owner{Principal: o.of.Principal}, users.srv.Name)
+	grants, err := kept.Grants(ctx, o.of.Principal, users.srv.Name)
 	if err != nil {
 		return nil, err
 	}

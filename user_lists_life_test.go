@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -281,7 +280,7 @@ func TestListsOfUserAfterRenewal(t *testing.T) {
 		u.signIn("ann")
 		ann := u.listen("modern", "ann")
 		time.Sleep(time.Minute)
-		g, err := u.vault.Grants(t.Context(), vault.Owner{Principal: "ann"}, "crm")
+		g, err := u.vault.Grants(t.Context(), "ann", "crm")
 		if err != nil || len(g) != 1 {
 			t.Fatal(g, err)
 		}

@@ -273,7 +273,7 @@ func openUsers(t *testing.T, d *desk, era string, change func(*config.Config)) *
 }
 
 func grantKey(user string) vault.GrantKey {
-	return vault.GrantKey{Owner: vault.Owner{Principal: user}, Backend: "crm", Issuer: "https://as.example", Resource: "http://crm/mcp", Client: "c"}
+	return vault.GrantKey{Principal: user, Backend: "crm", Issuer: "https://as.example", Resource: "http://crm/mcp", Client: "c"}
 }
 
 // signIn signs a user in with another process.
@@ -297,7 +297,7 @@ func (u *users) signInAs(user, account string) {
 // signOut signs a user out with another process.
 func (u *users) signOut(user string) {
 	u.T.Helper()
-	grants, err := u.vault.Grants(u.T.Context(), vault.Owner{Principal: user}, "crm")
+	grants, err := u.vault.Grants(u.T.Context(), user, "crm")
 	if err != nil {
 		u.T.Fatal(err)
 	}

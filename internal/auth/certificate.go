@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// CertificatePrefix is the beginning of the principals of client certificates.
-const CertificatePrefix = "certificate:"
+// certificatePrefix is the beginning of the principals of client certificates.
+const certificatePrefix = "certificate:"
 
 // verifyCertificate returns the identity of the client certificate of a connection, which TLS
 // has verified when the connection began.
@@ -32,7 +32,7 @@ func (c *Chain) verifyCertificate(r *http.Request) (*mcp.Identity, error) {
 	if err != nil {
 		return nil, c.refuse(r, nil, malformed, "the client certificate has no name that the gateway can use")
 	}
-	return &mcp.Identity{Principal: CertificatePrefix + name, Via: mcp.ViaCertificate, Claims: members, Expires: ends}, nil
+	return &mcp.Identity{Principal: certificatePrefix + name, Via: mcp.ViaCertificate, Claims: members, Expires: ends}, nil
 }
 
 // validity returns when the best of the chains is valid: from the last beginning to the first

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
 const (
@@ -94,12 +96,12 @@ func (f *fetcher) keys(ctx context.Context, keysOnly bool) ([]*key, time.Duratio
 // Connect Discovery, in the order of the MCP specification). A place without metadata may
 // answer with an error, a redirect to a page, or the page itself: it may be at the next place.
 func (f *fetcher) discover(ctx context.Context) (string, error) {
-	places, err := metadataURLs(f.issuer)
+	issuer, err := url.Parse(f.issuer)
 	if err != nil {
-		return "", err
+		return "", errors.New("the issuer is not a URL")
 	}
 	var tried []error
-	for _, place := range places {
+	for _, place := range oauth.MetadataURLs(issuer) {
 		at, err := f.keysAt(ctx, place)
 		if _, isMissing := errors.AsType[*missingError](err); !isMissing {
 			return at, err
@@ -140,21 +142,6 @@ func joined(errs []error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// metadataURLs returns the places of the metadata of an issuer: with a well-known path before
-// its own, and after it as OpenID Connect has it.
-func metadataURLs(issuer string) ([]string, error) {
-	u, err := url.Parse(issuer)
-	if err != nil {
-		return nil, errors.New("the issuer is not a URL")
-	}
-	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
-	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-	if path == "" {
-		return []string{origin + oauth, origin + openid}, nil
-	}
-	return []string{origin + oauth + path, origin + openid + path, origin + path + openid}, nil
-}
-
 // missingError is a response without the document that was requested. A server that is down
 // has another error.
 type missingError struct{ at, why string }
@@ -176,7 +163,7 @@ func statusError(at string, status int) error {
 
 // get fetches a JSON document. It sends nothing that belongs to a user.
 func (f *fetcher) get(ctx context.Context, at string) ([]byte, http.Header, error) {
-	if !IsSecureURL(at) {
+	if !isSecureURL(at) {
 		return nil, nil, fmt.Errorf("%.200q: an https URL is needed; http is for this machine only", at)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -208,9 +195,9 @@ func (f *fetcher) get(ctx context.Context, at string) ([]byte, http.Header, erro
 	return raw, resp.Header, nil
 }
 
-// IsSecureURL reports whether a text is a URL whose content nobody on the way can change:
+// isSecureURL reports whether a text is a URL whose content cannot be changed on the way:
 // https, or http to this machine.
-func IsSecureURL(text string) bool {
+func isSecureURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return false

@@ -506,6 +506,7 @@ func TestProxy(t *testing.T) {
 		{"control characters", "10.0.0.5:1", []string{user + "a\x01n"}, "", "", false},
 		{"not UTF-8", "10.0.0.5:1", []string{user + "a\xffn"}, "", "", false},
 		{"long", "10.0.0.5:1", []string{user + strings.Repeat("x", 300)}, "", "", false},
+		{"groups twice, the first empty", "10.0.0.5:1", []string{user + "ann", groups, groups + "b"}, "", "", false},
 		{"groups twice", "10.0.0.5:1", []string{user + "ann", groups + "a", groups + "b"}, "", "", false},
 		{"too many groups", "10.0.0.5:1", []string{user + "ann", groups + strings.Repeat("a,", maxGroups+1)}, "", "", false},
 		{"groups alone", "10.0.0.5:1", []string{groups + "staff"}, "", "", false},

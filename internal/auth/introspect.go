@@ -45,17 +45,16 @@ var errNotAsked = errors.New("the issuer cannot be asked about the token")
 
 // introspector asks one issuer about tokens.
 type introspector struct {
-	issuer *issuer
-	client *oauth.Client
-	reg    *oauth.Registration
-	log    *slog.Logger
-	slots  chan struct{} // a value for each request that runs
+	issuer   *issuer
+	client   *oauth.Client
+	metadata *oauth.Metadata
+	reg      *oauth.Registration
+	log      *slog.Logger
+	slots    chan struct{} // a value for each request that runs
 
 	mu      sync.Mutex
 	kept    map[digest]*opinion
 	asking  map[digest]*question
-	server  *oauth.Server // the last good metadata, or nil
-	read    time.Time     // when they were read
 	failing bool
 }
 
@@ -86,7 +85,7 @@ func (c *Chain) useIntrospection(iss *issuer, cfg *Introspect, transport http.Ro
 		return err
 	}
 	c.introspector = &introspector{
-		issuer: iss, client: client, log: c.log, slots: make(chan struct{}, maxAsking),
+		issuer: iss, client: client, metadata: oauth.NewMetadata(client, iss.url), log: c.log, slots: make(chan struct{}, maxAsking),
 		reg:  &oauth.Registration{Issuer: iss.url, ClientID: cfg.ClientID, Secret: cfg.Secret, Key: cfg.Key},
 		kept: make(map[digest]*opinion), asking: make(map[digest]*question),
 	}
@@ -205,34 +204,11 @@ func (in *introspector) request(ctx context.Context, token string, s resource) (
 
 // send returns the response of the issuer about a token.
 func (in *introspector) send(ctx context.Context, token string) ([]byte, error) {
-	srv, err := in.metadata(ctx)
+	srv, err := in.metadata.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return in.client.Introspect(ctx, srv, in.reg, mcp.NewToken(token))
-}
-
-// metadata returns the metadata of the issuer, the last good ones if they cannot be read
-// again.
-func (in *introspector) metadata(ctx context.Context) (*oauth.Server, error) {
-	in.mu.Lock()
-	srv, age := in.server, time.Since(in.read)
-	in.mu.Unlock()
-	if srv != nil && age < keepMetadata {
-		return srv, nil
-	}
-	fresh, err := in.client.Server(ctx, in.issuer.url, false)
-	switch {
-	case err == nil:
-		in.mu.Lock()
-		in.server, in.read = fresh, time.Now()
-		in.mu.Unlock()
-		return fresh, nil
-	case srv != nil && age < keepLastGood:
-		return srv, nil
-	default:
-		return nil, err
-	}
 }
 
 // note logs the first failure, and the first answer after failures.

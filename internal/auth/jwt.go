@@ -196,7 +196,7 @@ func newIssuer(cfg *Issuer, transport http.RoundTripper, log *slog.Logger) (*iss
 		names = DefaultAlgorithms()
 	}
 	for _, name := range names {
-		if !slices.Contains(KnownAlgorithms(), name) {
+		if !slices.Contains(knownAlgorithms(), name) {
 			return nil, fmt.Errorf("unknown algorithm %q", name)
 		}
 		iss.algorithms = append(iss.algorithms, jose.SignatureAlgorithm(name))

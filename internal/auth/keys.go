@@ -26,9 +26,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 )
 
-// KnownAlgorithms returns all signature algorithms that can be configured. None is symmetric:
+// knownAlgorithms returns all signature algorithms that can be configured. None is symmetric:
 // the key of such a token could be that of any verifier.
-func KnownAlgorithms() []string {
+func knownAlgorithms() []string {
 	return []string{"ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512", "EdDSA"}
 }
 
@@ -107,7 +107,7 @@ func parseKeySet(raw []byte) ([]*key, error) {
 			continue
 		}
 		found := &key{id: k.KeyID, algorithm: k.Algorithm, public: k.Key, thumbprint: string(sum)}
-		if slices.ContainsFunc(KnownAlgorithms(), found.fits) {
+		if slices.ContainsFunc(knownAlgorithms(), found.fits) {
 			keys = append(keys, found)
 		}
 	}

@@ -562,18 +562,6 @@ func TestKeySets(t *testing.T) {
 	}
 }
 
-func TestMetadataURLs(t *testing.T) {
-	for issuer, want := range map[string]string{
-		"https://a.example":          "https://a.example/.well-known/oauth-authorization-server https://a.example/.well-known/openid-configuration",
-		"https://a.example/":         "https://a.example/.well-known/oauth-authorization-server https://a.example/.well-known/openid-configuration",
-		"https://a.example/realms/x": "https://a.example/.well-known/oauth-authorization-server/realms/x https://a.example/.well-known/openid-configuration/realms/x https://a.example/realms/x/.well-known/openid-configuration",
-	} {
-		if got, err := metadataURLs(issuer); err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, %v", issuer, got, err)
-		}
-	}
-}
-
 // The number of kept tokens is bounded, and a dropped one is verified again.
 func TestKeptTokensAreBounded(t *testing.T) {
 	var c cache

@@ -24,8 +24,8 @@ type Proxy struct {
 	User, Groups string
 }
 
-// ProxyPrefix is the beginning of the principals of a proxy's users.
-const ProxyPrefix = "proxy:"
+// proxyPrefix is the beginning of the principals of a proxy's users.
+const proxyPrefix = "proxy:"
 
 // maxGroups bounds the groups of one user.
 const maxGroups = 1000
@@ -100,7 +100,7 @@ func (c *Chain) verifyProxy(r *http.Request) (*mcp.Identity, error) {
 	if !ok || strings.Contains(user, ",") || principal.Check(user) != nil || strings.TrimSpace(user) != user {
 		return nil, c.refuse(r, nil, malformed, "the header "+c.proxy.user+" does not name a single user")
 	}
-	id := &mcp.Identity{Principal: ProxyPrefix + user, Via: mcp.ViaProxy}
+	id := &mcp.Identity{Principal: proxyPrefix + user, Via: mcp.ViaProxy}
 	if c.proxy.groups == "" {
 		return id, nil
 	}
@@ -114,7 +114,7 @@ func (c *Chain) verifyProxy(r *http.Request) (*mcp.Identity, error) {
 			ok = ok && principal.Check(name) == nil && len(groups) < maxGroups
 			groups = append(groups, name)
 		}
-		if !ok && len(values[0]) > 0 {
+		if !ok && (len(values) > 1 || values[0] != "") {
 			return nil, c.refuse(r, nil, malformed, "the header "+c.proxy.groups+" is not a single list of groups")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
@@ -27,38 +28,26 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns the cause, which may be nil.
 func (e *Error) Unwrap() error { return e.err }
 
-// failure returns the error of a request for a token.
-func (g *Gateway) failure(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !oauth.IsTemporary(err) {
-		return err // of the request that waits
+// newError returns an Error that names the keys of a backend to correct.
+func newError(cause error, backend, text string, keys ...string) *Error {
+	if len(keys) > 0 {
+		text = fmt.Sprintf("%s; correct %s of mcpServers.%s", text, "oauth."+strings.Join(keys, ", oauth."), backend)
 	}
-	text, keys := reasonOf(err)
-	return &Error{g.text(text, keys), err}
+	return &Error{text, cause}
 }
 
-// refusal returns the error of a request that the backend refuses. text has a verb for the
-// issuer.
-func (g *Gateway) refusal(text string, keys ...string) error {
-	issuer := g.Last().Issuer
-	if issuer == "" {
-		issuer = "its authorization server"
-	} else {
-		issuer = fmt.Sprintf("%+.200q", issuer)
-	}
-	return &Error{g.text(fmt.Sprintf(text, issuer), keys), nil}
+// isOver reports whether err is that of a request that has ended while it waited for a token.
+func isOver(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !oauth.IsTemporary(err)
 }
 
-// text appends the keys to correct to a text.
-func (g *Gateway) text(text string, keys []string) string {
-	return withKeys(g.cfg.Backend, text, keys)
-}
-
-// withKeys appends the keys of a backend to correct to a text.
-func withKeys(backend, text string, keys []string) string {
-	if len(keys) == 0 {
-		return text
+// forbidden returns the error of a 403 for a token with the configured scopes, beyond which none are
+// requested.
+func forbidden(backend, token string, challenge oauth.Bearer) error {
+	if challenge.Error != oauth.ErrorInsufficientScope || len(challenge.Scopes) == 0 {
+		return client.ErrRefused
 	}
-	return fmt.Sprintf("%s; correct %s of mcpServers.%s", text, "oauth."+strings.Join(keys, ", oauth."), backend)
+	return newError(nil, backend, "it requires scopes that "+token+" does not have, which are "+scopeText(challenge.Scopes), "scopes")
 }
 
 // reasonOf describes why there is no token, and returns the keys that can cause it.

@@ -6,13 +6,11 @@ package grant
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,44 +59,22 @@ type ExchangeConfig struct {
 //
 // An Exchange is safe for concurrent use. The caller must close it.
 type Exchange struct {
+	*tokens
 	cfg    ExchangeConfig
-	origin string
-	cache  *Cache[*oauth.Tokens]
 	lister atomic.Pointer[mcp.Identity]
-	server *discovery
-
-	mu   sync.Mutex
-	last Attempt
 }
 
 // NewExchange returns the Credentials of a backend. It sends nothing. The error is about the URL,
 // or a client of another authorization server.
 func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
-	origin, err := client.OriginOf(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Issuer == "" || cfg.Client.Issuer != cfg.Issuer {
 		return nil, errors.New("an exchange needs an issuer, and a client there")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
+	if err != nil {
+		return nil, err
 	}
-	return &Exchange{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth)}, nil
-}
-
-// Close ends the requests for tokens. It may be called more than once.
-func (e *Exchange) Close() { e.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (e *Exchange) Retry() { e.cache.Retry() }
-
-// Last returns the last request for a token, of whichever user; it is zero before the first one.
-// Its Scopes are empty, because they differ between users.
-func (e *Exchange) Last() Attempt {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.last
+	return &Exchange{tokens: t, cfg: cfg}, nil
 }
 
 // PerPrincipal reports true.
@@ -140,11 +116,7 @@ func (e *Exchange) For(ctx context.Context, req *mcp.Request) (client.Credential
 	if err != nil {
 		return client.Credential{}, e.failure(err)
 	}
-	return client.Credential{
-		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Value.Access.Reveal())},
-		Origin:     e.origin,
-		Generation: t.Generation,
-	}, nil
+	return e.credential(t), nil
 }
 
 // Refused exchanges the token of the sender again after a 401. After a 403 for lack of a scope
@@ -152,7 +124,7 @@ func (e *Exchange) For(ctx context.Context, req *mcp.Request) (client.Credential
 func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {
-		e.server.note(challenge.ResourceMetadata)
+		e.server.note(challenge)
 	}
 	id := e.sender(req)
 	switch {
@@ -162,10 +134,8 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 		return listsError(e.cfg.SharedLists)
 	case id == nil && isOwn(req):
 		return client.ErrRefused
-	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
-		return &Error{withKeys(e.cfg.Backend, "it requires scopes that the exchanged token does not have, which are "+scopeText(challenge.Scopes), []string{"scopes"}), nil}
 	case r.Status == http.StatusForbidden:
-		return client.ErrRefused
+		return forbidden(e.cfg.Backend, "the exchanged token", challenge)
 	}
 	if err := e.check(id); err != nil {
 		return err
@@ -174,7 +144,7 @@ func (e *Exchange) Refused(ctx context.Context, req *mcp.Request, sent client.Cr
 	if errors.Is(err, ErrJustRenewed) {
 		e.server.forget() // the metadata may have changed
 		text := fmt.Sprintf("it refuses the token that %+.200q has exchanged (HTTP status 401)", e.cfg.Issuer)
-		return &Error{withKeys(e.cfg.Backend, text, []string{"audience", "resource", "scopes"}), nil}
+		return newError(nil, e.cfg.Backend, text, "audience", "resource", "scopes")
 	}
 	if err != nil {
 		return e.failure(err)
@@ -229,12 +199,12 @@ var (
 // failure returns the error of a request for a token.
 func (e *Exchange) failure(err error) error {
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !oauth.IsTemporary(err):
-		return err // of the request that waits
+	case isOver(err):
+		return err
 	case errors.Is(err, errSubjectEnded):
 		return &Error{"your token has expired, and is not exchanged any more: call again with a new one", err}
 	case errors.Is(err, errSubject):
-		return &Error{withKeys(e.cfg.Backend, "its authorization server has exchanged no token, but returned yours, which is not sent to it", []string{"audience", "grant"}), err}
+		return newError(err, e.cfg.Backend, "its authorization server has exchanged no token, but returned yours, which is not sent to it", "audience", "grant")
 	}
 	text, keys := reasonOf(err)
 	for i, key := range keys {
@@ -242,7 +212,7 @@ func (e *Exchange) failure(err error) error {
 			keys[i] = "clientId"
 		}
 	}
-	return &Error{withKeys(e.cfg.Backend, text, keys), err}
+	return newError(err, e.cfg.Backend, text, keys...)
 }
 
 // key returns the key of the token of a sender.
@@ -263,31 +233,18 @@ func (e *Exchange) requester(id *mcp.Identity) Requester[*oauth.Tokens] {
 		t, err := e.request(ctx, id, &a)
 		if a.Err = err; err == nil {
 			a.Until = t.Expires
-		} else {
-			e.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", e.cfg.Backend), slog.Any("error", err))
 		}
-		if e.cfg.Tried != nil {
-			e.cfg.Tried(err)
-		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.last = a
+		e.add(ctx, a)
 		return t, a.Until, err
 	}
 }
 
 func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*oauth.Tokens, error) {
-	d, err := e.server.get(ctx, "") // the issuer is pinned
+	d, err := e.server.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	switch e.cfg.Resource {
-	case "":
-		a.Resource = d.Resource
-	case NoResource:
-	default:
-		a.Resource = e.cfg.Resource
-	}
+	a.Resource = resourceOf(e.cfg.Resource, d)
 	request, err := oauth.Exchange{
 		Issuer: e.cfg.Issuer, Subject: id.Token, Audience: e.cfg.Audience, Resource: a.Resource, Scopes: e.cfg.Scopes,
 	}.Grant().With(e.cfg.Parameters)
@@ -298,7 +255,7 @@ func (e *Exchange) request(ctx context.Context, id *mcp.Identity, a *Attempt) (*
 	if err != nil {
 		return nil, err
 	}
-	if subtle.ConstantTimeCompare([]byte(t.Access.Reveal()), []byte(id.Token.Reveal())) == 1 {
+	if isSame(t.Access, id.Token) {
 		return nil, errSubject
 	}
 	t.Refresh, t.ID = mcp.Token{}, mcp.Token{} // the token of the user is exchanged again instead

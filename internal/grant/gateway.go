@@ -73,9 +73,6 @@ type Config struct {
 	Tried func(error)
 }
 
-// NoResource is the Config.Resource that requests none.
-const NoResource = "none"
-
 // Limits of scopes that a backend can make the gateway request.
 const (
 	maxStepUps     = 2 // in stepUpInterval
@@ -86,53 +83,21 @@ const (
 // Gateway is a client.Credentials with the gateway's own identity. It is the same for all
 // principals. The caller must close it.
 type Gateway struct {
-	cfg    Config
-	origin string
-	cache  *Cache[*oauth.Tokens]
+	*tokens
+	cfg Config
 
-	mu        sync.Mutex
-	found     *oauth.Discovery // nil if it must be found again
-	bound     string           // the issuer that the client was first presented to
-	challenge oauth.Bearer     // the last one of the backend
-	isAsked   bool             // there was one
-	scopes    []string         // granted and challenged; nil until a step-up
-	stepUps   []time.Time
-	last      Attempt
-}
-
-// Attempt describes the last request for a token.
-type Attempt struct {
-	At       time.Time
-	Issuer   string
-	Resource string
-	Scopes   []string  // of the token
-	Until    time.Time // of the token
-	Err      error     // nil if there is a token
+	mu      sync.Mutex
+	scopes  []string // granted and challenged; nil until a step-up
+	stepUps []time.Time
 }
 
 // New returns the Credentials of a backend. It sends nothing. The error is about the URL.
 func New(cfg Config) (*Gateway, error) {
-	origin, err := client.OriginOf(cfg.URL)
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Gateway{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), bound: cfg.Client.Issuer}, nil
-}
-
-// Close ends the requests for tokens.
-func (g *Gateway) Close() { g.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (g *Gateway) Retry() { g.cache.Retry() }
-
-// Last returns the last request for a token; it is zero before the first one.
-func (g *Gateway) Last() Attempt {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.last
+	return &Gateway{tokens: t, cfg: cfg}, nil
 }
 
 // PerPrincipal reports false.
@@ -141,19 +106,14 @@ func (g *Gateway) PerPrincipal() bool { return false }
 // For returns the token. A backend with an authorization server that cannot be found without
 // its challenge gets a request without one first.
 func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, error) {
-	scopes := g.stepped()
-	t, err := g.cache.Get(ctx, g.key(scopes), g.requester(scopes))
+	t, err := g.get(ctx, g.stepped())
 	if err != nil {
-		if g.needsChallenge(err) {
+		if g.server.needsChallenge(err) {
 			return client.Credential{}, nil
 		}
 		return client.Credential{}, g.failure(err)
 	}
-	return client.Credential{
-		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Value.Access.Reveal())},
-		Origin:     g.origin,
-		Generation: t.Generation,
-	}, nil
+	return g.credential(t), nil
 }
 
 // Refused renews the token after a 401, and requests one with more scopes after a 403 that names
@@ -161,7 +121,7 @@ func (g *Gateway) For(ctx context.Context, _ *mcp.Request) (client.Credential, e
 func (g *Gateway) Refused(ctx context.Context, _ *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer {
-		g.note(challenge)
+		g.server.note(challenge)
 	}
 	if r.Status == http.StatusForbidden {
 		return g.stepUp(ctx, challenge, sent.Generation)
@@ -170,8 +130,8 @@ func (g *Gateway) Refused(ctx context.Context, _ *mcp.Request, sent client.Crede
 	_, err := g.cache.Renew(ctx, g.key(scopes), sent.Generation, g.requester(scopes))
 	switch {
 	case errors.Is(err, ErrJustRenewed):
-		g.forget() // the metadata may have changed
-		return g.refusal("it refuses the token of %s (HTTP status 401)", "resource", "audience", "scopes")
+		g.server.forget() // the metadata may have changed
+		return g.refusal("it refuses the token of "+g.issuer()+" (HTTP status 401)", "resource", "audience", "scopes")
 	case err != nil:
 		return g.failure(err)
 	}
@@ -184,8 +144,7 @@ func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint6
 	if challenge.Error != oauth.ErrorInsufficientScope || len(challenge.Scopes) == 0 {
 		return client.ErrRefused
 	}
-	before := g.stepped()
-	now, err := g.cache.Get(ctx, g.key(before), g.requester(before))
+	now, err := g.get(ctx, g.stepped())
 	if err != nil {
 		return g.failure(err)
 	}
@@ -195,11 +154,11 @@ func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint6
 	case now.Generation != sent && len(missing) == 0:
 		return nil // another request has stepped up meanwhile
 	case len(missing) == 0:
-		return g.refusal("the token of %s has the scopes that it requires, and it refuses it (HTTP status 403)", "scopes")
+		return g.refusal("the token of "+g.issuer()+" has the scopes that it requires, and it refuses it (HTTP status 403)", "scopes")
 	case len(scopes) > maxScopes || !g.mayStepUp():
 		return g.lacks(missing)
 	}
-	t, err := g.cache.Get(ctx, g.key(scopes), g.requester(scopes))
+	t, err := g.get(ctx, scopes)
 	if err != nil {
 		return g.failure(err)
 	}
@@ -214,7 +173,29 @@ func (g *Gateway) stepUp(ctx context.Context, challenge oauth.Bearer, sent uint6
 
 // lacks returns the error of a request that needs scopes that the token has not.
 func (g *Gateway) lacks(scopes []string) error {
-	return g.refusal("the token of %s has not all scopes that it requires, which are "+strings.ReplaceAll(fmt.Sprintf("%.200q", strings.Join(scopes, " ")), "%", "%%"), "scopes")
+	return g.refusal("the token of "+g.issuer()+" has not all scopes that it requires, which are "+scopeText(scopes), "scopes")
+}
+
+// refusal returns the error of a request that the backend refuses.
+func (g *Gateway) refusal(text string, keys ...string) error {
+	return newError(nil, g.cfg.Backend, text, keys...)
+}
+
+// issuer describes the authorization server.
+func (g *Gateway) issuer() string {
+	if last := g.Last().Issuer; last != "" {
+		return fmt.Sprintf("%+.200q", last)
+	}
+	return "its authorization server"
+}
+
+// failure returns the error of a request for a token.
+func (g *Gateway) failure(err error) error {
+	if isOver(err) {
+		return err
+	}
+	text, keys := reasonOf(err)
+	return newError(err, g.cfg.Backend, text, keys...)
 }
 
 // mayStepUp reports whether another step-up may be attempted now, and counts it.
@@ -236,28 +217,8 @@ func (g *Gateway) stepped() []string {
 	return g.scopes
 }
 
-func (g *Gateway) note(challenge oauth.Bearer) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.challenge.ResourceMetadata != challenge.ResourceMetadata {
-		g.found = nil
-	}
-	g.challenge, g.isAsked = challenge, true
-}
-
-func (g *Gateway) forget() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.found = nil
-}
-
-// needsChallenge reports whether the authorization server was not found, and a challenge of the
-// backend may name it.
-func (g *Gateway) needsChallenge(err error) bool {
-	check, ok := errors.AsType[*oauth.CheckError](err)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return ok && check.Check == oauth.CheckNotFound && !g.isAsked
+func (g *Gateway) get(ctx context.Context, scopes []string) (Kept[*oauth.Tokens], error) {
+	return g.cache.Get(ctx, g.key(scopes), g.requester(scopes))
 }
 
 // key returns the key of a token with scopes. All other parts of it are the same for the
@@ -274,38 +235,29 @@ func (g *Gateway) requester(scopes []string) Requester[*oauth.Tokens] {
 		t, err := g.request(ctx, scopes, &a)
 		if a.Err = err; err == nil {
 			a.Scopes, a.Until = t.Scopes, t.Expires
-		} else if !g.needsChallenge(err) {
-			g.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", g.cfg.Backend), slog.Any("error", err))
 		}
-		if g.cfg.Tried != nil && !g.needsChallenge(err) {
-			g.cfg.Tried(err)
+		if g.server.needsChallenge(err) {
+			g.keep(a)
+		} else {
+			g.add(ctx, a)
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.last = a
 		return t, a.Until, err
 	}
 }
 
 func (g *Gateway) request(ctx context.Context, scopes []string, a *Attempt) (*oauth.Tokens, error) {
-	d, challenge, err := g.discover(ctx)
+	d, err := g.server.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a.Issuer = d.Server.Issuer
-	registration, err := g.registration(ctx, d.Server)
+	registration, err := g.server.registration(ctx, d.Server)
 	if err != nil {
 		return nil, err
 	}
-	switch g.cfg.Resource {
-	case "":
-		a.Resource = d.Resource
-	case NoResource:
-	default:
-		a.Resource = g.cfg.Resource
-	}
+	a.Resource = resourceOf(g.cfg.Resource, d)
 	if scopes == nil {
-		scopes = oauth.ScopeSources{Configured: g.cfg.Scopes, Challenge: challenge.Scopes, Resource: d.Scopes, Server: d.Server}.Scopes()
+		scopes = oauth.ScopeSources{Configured: g.cfg.Scopes, Challenge: g.server.challenged(), Resource: d.Scopes, Server: d.Server}.Scopes()
 	}
 	request := oauth.ClientCredentials(d.Server.Issuer, a.Resource, scopes)
 	if g.cfg.Assertion != "" {
@@ -319,40 +271,6 @@ func (g *Gateway) request(ctx context.Context, scopes []string, a *Attempt) (*oa
 		return nil, err
 	}
 	return g.cfg.OAuth.Token(ctx, d.Server, registration, request)
-}
-
-// discover returns what is known of the backend's authorization server, and the last challenge.
-func (g *Gateway) discover(ctx context.Context) (*oauth.Discovery, oauth.Bearer, error) {
-	g.mu.Lock()
-	found, challenge := g.found, g.challenge
-	options := oauth.DiscoverOptions{Challenge: challenge}
-	if g.bound != "" {
-		options.Held = []string{g.bound}
-	}
-	g.mu.Unlock()
-	if found != nil && time.Now().Before(found.Until) {
-		return found, challenge, nil
-	}
-	found, err := g.cfg.OAuth.Discover(ctx, options)
-	if err != nil {
-		return nil, challenge, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.found = found
-	return found, challenge, nil
-}
-
-// registration returns the client for a server, and binds it to that server if it is not bound.
-func (g *Gateway) registration(ctx context.Context, s *oauth.Server) (*oauth.Registration, error) {
-	given := g.cfg.Client
-	g.mu.Lock()
-	if g.bound == "" {
-		g.bound = s.Issuer
-	}
-	given.Issuer = g.bound
-	g.mu.Unlock()
-	return g.cfg.OAuth.Registration(ctx, s, oauth.RegistrationOptions{Given: &given})
 }
 
 // maxAssertion bounds the size of an assertion, and of an ID token, in a file.

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os/exec"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -55,13 +54,11 @@ const (
 // {"headers": {"Authorization": "Bearer abc"}, "expires": "2026-11-26T10:00:00Z"}, within ten
 // seconds. It is run again after Every, shortly before the time in expires, and after a 401.
 type Helper struct {
+	*attempts
 	cfg     HelperConfig
 	origin  string
 	timeout time.Duration // of a run
 	cache   *Cache[map[string]mcp.Token]
-
-	mu   sync.Mutex
-	last Attempt
 }
 
 // NewHelper returns the Credentials of a backend. It runs nothing. The error is about the URL.
@@ -76,10 +73,12 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 	if cfg.Every = cmp.Or(cfg.Every, DefaultEvery); cfg.Every < 0 {
 		cfg.Every = unlimited
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	h := &Helper{
+		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
+		timeout: helperTimeout, cache: NewCache[map[string]mcp.Token](),
 	}
-	return &Helper{cfg: cfg, origin: origin, timeout: helperTimeout, cache: NewCache[map[string]mcp.Token]()}, nil
+	h.failed = "no headers for a backend"
+	return h, nil
 }
 
 // Close ends the program.
@@ -87,13 +86,6 @@ func (h *Helper) Close() { h.cache.Close() }
 
 // Retry makes the next request run the program at once, whatever has failed before.
 func (h *Helper) Retry() { h.cache.Retry() }
-
-// Last returns the last run of the program; it is zero before the first one.
-func (h *Helper) Last() Attempt {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.last
-}
 
 // PerPrincipal reports false.
 func (h *Helper) PerPrincipal() bool { return false }
@@ -146,15 +138,7 @@ func (h *Helper) run(ctx context.Context) (map[string]mcp.Token, time.Time, erro
 	a := Attempt{At: time.Now()}
 	headers, expires, err := h.output(ctx)
 	a.Until, a.Err = expires, err
-	if err != nil {
-		h.cfg.Logger.WarnContext(ctx, "no headers for a backend", slog.String("backend", h.cfg.Backend), slog.Any("error", err))
-	}
-	if h.cfg.Tried != nil {
-		h.cfg.Tried(err)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = a
+	h.add(ctx, a)
 	return headers, expires, err
 }
 

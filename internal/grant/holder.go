@@ -74,7 +74,7 @@ func (s *Source) token(ctx context.Context, principal string) (*vault.Grant, uin
 		return g, serial, nil
 	case g.RefreshToken.IsZero() && !isValid:
 		defer s.mu.Unlock()
-		return nil, 0, s.endedWith(h, Expired)
+		return nil, 0, s.endedWith(g, Expired)
 	case h.flight == nil && now.Before(h.retryAt):
 		defer s.mu.Unlock()
 		if isValid {
@@ -117,8 +117,8 @@ func (s *Source) withheldLocked(h *holder, now time.Time) error {
 }
 
 // endedWith returns the *Missing of a grant that is not valid any more.
-func (s *Source) endedWith(h *holder, why Reason) *Missing {
-	return &Missing{Backend: s.cfg.Backend, Principal: h.principal, Reason: why, Scopes: h.grant.Scopes, Issuer: h.grant.Issuer}
+func (s *Source) endedWith(g *vault.Grant, why Reason) *Missing {
+	return &Missing{Backend: s.cfg.Backend, Principal: g.Principal, Reason: why, Scopes: g.Scopes, Issuer: g.Issuer}
 }
 
 // issuedAt returns when the access token of a grant was issued.
@@ -157,8 +157,8 @@ func (s *Source) look(ctx context.Context, principal string) error {
 	return s.lookIn(ctx, principal, s.cfg.Vault.Grants)
 }
 
-// readGrants reads the grants of an owner from the vault.
-type readGrants func(ctx context.Context, owner vault.Owner, backend string) ([]*vault.Grant, error)
+// readGrants reads the grants of a principal from the vault.
+type readGrants func(ctx context.Context, principal, backend string) ([]*vault.Grant, error)
 
 func (s *Source) lookIn(ctx context.Context, principal string, read readGrants) error {
 	s.mu.Lock()
@@ -212,7 +212,7 @@ func (s *Source) settleRead(ctx context.Context, h *holder, r *running, version 
 // read returns the grant of a principal that is in use, or nil: of those that this backend can
 // use as it is configured, the one with the latest sign-in.
 func (s *Source) read(principal string, read readGrants) (*vault.Grant, error) {
-	grants, err := read(s.ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+	grants, err := read(s.ctx, principal, s.cfg.Backend)
 	if err != nil {
 		return nil, err
 	}

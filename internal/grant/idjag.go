@@ -18,7 +18,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
-	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -75,54 +74,30 @@ type IDJAGConfig struct {
 //
 // An IDJAG is safe for concurrent use. The caller must close it.
 type IDJAG struct {
+	*tokens
 	cfg    IDJAGConfig
-	origin string
-	cache  *Cache[*oauth.Tokens]
-	server *discovery
 	lister atomic.Pointer[string] // the principal of shared lists, or nil
 
-	mu       sync.Mutex
-	bound    string        // the issuer that the client was first presented to
-	provider *oauth.Server // the metadata of the identity provider, or nil
-	until    time.Time     // when they should be read again
-	last     Attempt
+	provider *oauth.Metadata // of the identity provider
 }
 
 // NewIDJAG returns the Credentials of a backend. It sends nothing. The error is about the URL,
 // or a client of another identity provider.
 func NewIDJAG(cfg IDJAGConfig) (*IDJAG, error) {
-	origin, err := client.OriginOf(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Issuer == "" || cfg.ProviderClient.Issuer != cfg.Issuer {
 		return nil, errors.New("the grant of an assertion needs an identity provider, and a client there")
 	}
 	if cfg.Client.ClientID == "" {
 		return nil, errors.New("the grant of an assertion needs a client at the authorization server")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	if cfg.File != "" {
 		cfg.IDTokens = &idTokenFile{path: cfg.File}
 	}
-	return &IDJAG{cfg: cfg, origin: origin, cache: NewCache[*oauth.Tokens](), server: newDiscovery(cfg.OAuth), bound: cfg.Client.Issuer}, nil
-}
-
-// Close ends the requests for tokens. It may be called more than once.
-func (j *IDJAG) Close() { j.cache.Close() }
-
-// Retry makes the next request try to get a token at once, whatever has failed before.
-func (j *IDJAG) Retry() { j.cache.Retry() }
-
-// Last returns the last request for a token, of whichever user; it is zero before the first one.
-// Its Issuer is the authorization server of the backend once it is known. Its Scopes are those of
-// the token, but empty for users, because they differ between them.
-func (j *IDJAG) Last() Attempt {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last
+	t, err := newTokens(newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg.URL, cfg.OAuth, cfg.Client)
+	if err != nil {
+		return nil, err
+	}
+	return &IDJAG{tokens: t, cfg: cfg, provider: oauth.NewMetadata(cfg.ProviderOAuth, cfg.Issuer)}, nil
 }
 
 // PerPrincipal reports whether the access of each sender is another.
@@ -137,23 +112,24 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 	if !isUser {
 		return client.Credential{}, nil
 	}
-	subject, err := j.subject(ctx, principal)
-	if err == nil {
-		var t Kept[*oauth.Tokens]
-		if t, err = j.cache.Get(ctx, j.key(principal, subject), j.requester(subject)); err == nil {
-			j.noteLister(req)
-			return client.Credential{
-				Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + t.Value.Access.Reveal())},
-				Origin:     j.origin,
-				Generation: t.Generation,
-			}, nil
-		}
-	}
-	if isOwn(req) && !j.isSingle() && j.isSignedOut(err) {
-		j.lister.CompareAndSwap(j.lister.Load(), nil)
+	t, err := j.token(ctx, principal)
+	switch {
+	case err == nil:
+		j.noteLister(req)
+		return j.credential(t), nil
+	case isOwn(req) && !j.isSingle() && j.isSignedOut(err):
+		j.lister.Store(nil)
 		return client.Credential{}, nil
 	}
 	return client.Credential{}, j.failure(principal, err)
+}
+
+func (j *IDJAG) token(ctx context.Context, principal string) (Kept[*oauth.Tokens], error) {
+	subject, err := j.subject(ctx, principal)
+	if err != nil {
+		return Kept[*oauth.Tokens]{}, err
+	}
+	return j.cache.Get(ctx, j.key(principal, subject), j.requester(subject))
 }
 
 // Refused requests the token again after a 401. After a 403 for lack of a scope it returns an error
@@ -161,7 +137,7 @@ func (j *IDJAG) For(ctx context.Context, req *mcp.Request) (client.Credential, e
 func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Credential, r client.Refusal) error {
 	challenge, isBearer := oauth.BearerChallenge(http.Header{"Www-Authenticate": r.Challenges})
 	if isBearer && r.Status == http.StatusUnauthorized {
-		j.server.note(challenge.ResourceMetadata)
+		j.server.note(challenge)
 	}
 	principal, isUser := j.sender(req)
 	switch {
@@ -169,10 +145,8 @@ func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Crede
 		return listsError(j.cfg.SharedLists)
 	case !isUser:
 		return client.ErrRefused
-	case r.Status == http.StatusForbidden && challenge.Error == oauth.ErrorInsufficientScope && len(challenge.Scopes) > 0:
-		return &Error{withKeys(j.cfg.Backend, "it requires scopes that the token does not have, which are "+scopeText(challenge.Scopes), []string{"scopes"}), nil}
 	case r.Status == http.StatusForbidden:
-		return client.ErrRefused
+		return forbidden(j.cfg.Backend, "the token", challenge)
 	}
 	subject, err := j.subject(ctx, principal)
 	if err != nil {
@@ -181,7 +155,7 @@ func (j *IDJAG) Refused(ctx context.Context, req *mcp.Request, sent client.Crede
 	_, err = j.cache.Renew(ctx, j.key(principal, subject), sent.Generation, j.requester(subject))
 	if errors.Is(err, ErrJustRenewed) {
 		j.server.forget() // the metadata may have changed
-		return &Error{withKeys(j.cfg.Backend, "it refuses the token of its authorization server (HTTP status 401)", []string{"resource", "scopes"}), nil}
+		return newError(nil, j.cfg.Backend, "it refuses the token of its authorization server (HTTP status 401)", "resource", "scopes")
 	}
 	if err != nil {
 		return j.failure(principal, err)
@@ -206,7 +180,11 @@ func (j *IDJAG) sender(req *mcp.Request) (principal string, isUser bool) {
 
 // noteLister has lists that are the same for all users fetched as the sender of a request.
 func (j *IDJAG) noteLister(req *mcp.Request) {
-	if j.cfg.SharedLists && !j.isSingle() && req.Principal != "" && j.lister.Load() == nil && j.lister.CompareAndSwap(nil, &req.Principal) && j.cfg.Listed != nil {
+	if !j.cfg.SharedLists || j.isSingle() || req.Principal == "" || j.lister.Load() != nil {
+		return
+	}
+	principal := req.Principal // without the rest of the request
+	if j.lister.CompareAndSwap(nil, &principal) && j.cfg.Listed != nil {
 		j.cfg.Listed()
 	}
 }
@@ -237,15 +215,8 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 			if j.isSingle() {
 				a.Scopes = t.Scopes
 			}
-		} else {
-			j.cfg.Logger.WarnContext(ctx, "no access token for a backend", slog.String("backend", j.cfg.Backend), slog.Any("error", err))
 		}
-		if j.cfg.Tried != nil {
-			j.cfg.Tried(err)
-		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.last = a
+		j.add(ctx, a)
 		return t, a.Until, err
 	}
 }
@@ -253,32 +224,26 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 // request requests an assertion for an ID token, and then a token for that.
 func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oauth.Tokens, error) {
 	if err := oauth.CheckIDToken(subject, j.cfg.Issuer, a.At); err != nil {
-		return nil, scrubbed(err, subject)
+		return nil, oauth.Scrubbed(err, subject)
 	}
-	j.mu.Lock()
-	bound := j.bound
-	j.mu.Unlock()
-	d, err := j.server.get(ctx, bound)
+	d, err := j.server.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.Issuer, a.Resource = d.Server.Issuer, d.Resource
-	if j.cfg.Resource != "" {
-		a.Resource = j.cfg.Resource
-	}
-	reg, err := j.registration(ctx, d.Server)
+	a.Issuer, a.Resource = d.Server.Issuer, resourceOf(j.cfg.Resource, d)
+	reg, err := j.server.registration(ctx, d.Server)
 	if err != nil {
 		return nil, err
 	}
 	assertion, err := j.assertion(ctx, subject, d.Server, a.Resource, reg)
 	if err != nil {
-		return nil, &providerError{scrubbed(err, subject, assertion)}
+		return nil, &providerError{oauth.Scrubbed(err, subject, assertion)}
 	}
 	// Its scopes are those of the assertion, which may be fewer than were requested.
 	t, err := j.cfg.OAuth.Token(ctx, d.Server, reg, oauth.JWTBearer(d.Server.Issuer, assertion, a.Resource, nil))
 	switch {
 	case err != nil:
-		return nil, scrubbed(err, subject, assertion)
+		return nil, oauth.Scrubbed(err, subject, assertion)
 	case isSame(t.Access, subject) || isSame(t.Access, assertion):
 		return nil, errAssertionReturned
 	}
@@ -286,21 +251,9 @@ func (j *IDJAG) request(ctx context.Context, subject mcp.Token, a *Attempt) (*oa
 	return t, nil
 }
 
-// registration returns the client for a server, and binds it to that server if it is not bound.
-func (j *IDJAG) registration(ctx context.Context, s *oauth.Server) (*oauth.Registration, error) {
-	given := j.cfg.Client
-	j.mu.Lock()
-	if j.bound == "" {
-		j.bound = s.Issuer
-	}
-	given.Issuer = j.bound
-	j.mu.Unlock()
-	return j.cfg.OAuth.Registration(ctx, s, oauth.RegistrationOptions{Given: &given})
-}
-
 // assertion requests the assertion for an ID token. Errors are those of the identity provider.
 func (j *IDJAG) assertion(ctx context.Context, subject mcp.Token, s *oauth.Server, resource string, reg *oauth.Registration) (mcp.Token, error) {
-	provider, err := j.providerServer(ctx)
+	provider, err := j.provider.Get(ctx)
 	if err != nil {
 		return mcp.Token{}, err
 	}
@@ -320,27 +273,6 @@ func (j *IDJAG) assertion(ctx context.Context, subject mcp.Token, s *oauth.Serve
 	return t.Access, oauth.CheckIDJAGLife(t.Access, j.cfg.Issuer, time.Now())
 }
 
-// providerLife is how long the metadata of the identity provider is used.
-const providerLife = time.Hour
-
-// providerServer returns the metadata of the identity provider.
-func (j *IDJAG) providerServer(ctx context.Context) (*oauth.Server, error) {
-	j.mu.Lock()
-	provider, until := j.provider, j.until
-	j.mu.Unlock()
-	if provider != nil && time.Now().Before(until) {
-		return provider, nil
-	}
-	provider, err := j.cfg.ProviderOAuth.Server(ctx, j.cfg.Issuer, false)
-	if err != nil {
-		return nil, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.provider, j.until = provider, time.Now().Add(providerLife)
-	return provider, nil
-}
-
 // providerError is an error of the identity provider.
 type providerError struct{ err error }
 
@@ -350,30 +282,6 @@ func (e *providerError) Unwrap() error { return e.err }
 
 // errAssertionReturned is the error of an authorization server that returns what it was sent.
 var errAssertionReturned = errors.New("the authorization server has returned the assertion or the ID token itself")
-
-// scrubbedError is an error without the credentials that a server has repeated.
-type scrubbedError struct {
-	text string
-	err  error
-}
-
-func (e *scrubbedError) Error() string { return e.text }
-
-func (e *scrubbedError) Unwrap() error { return e.err }
-
-// scrubbed removes credentials from the text of an error.
-func scrubbed(err error, tokens ...mcp.Token) error {
-	var secrets []string
-	for _, t := range tokens {
-		if !t.IsZero() {
-			secrets = append(secrets, t.Reveal())
-		}
-	}
-	if text := redact.Of(secrets...).Text(err.Error()); text != err.Error() {
-		return &scrubbedError{text, err}
-	}
-	return err
-}
 
 func isSame(a, b mcp.Token) bool {
 	return subtle.ConstantTimeCompare([]byte(a.Reveal()), []byte(b.Reveal())) == 1
@@ -387,15 +295,14 @@ func (j *IDJAG) isSignedOut(err error) bool {
 
 // failure returns the error of a request for the token of a principal.
 func (j *IDJAG) failure(principal string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !oauth.IsTemporary(err) {
-		return err // of the request that waits
+	if isOver(err) {
+		return err
 	}
-	isOver := j.isSignedOut(err)
-	if isOver && !j.isSingle() {
+	if j.isSignedOut(err) && !j.isSingle() {
 		return &Missing{Backend: j.cfg.Backend, Principal: principal, Reason: NoIDToken, Err: err}
 	}
 	text, keys := j.reasonOf(err)
-	return &Error{withKeys(j.cfg.Backend, text, keys), err}
+	return newError(err, j.cfg.Backend, text, keys...)
 }
 
 // reasonOf describes why there is no token, and returns the keys that can cause it.

@@ -26,7 +26,7 @@ import (
 // grantOf returns the grant of a principal in the vault.
 func grantOf(t *testing.T, w *world, principal string) *vault.Grant {
 	t.Helper()
-	all, err := w.vault.Grants(t.Context(), vault.Owner{Principal: principal}, "tickets")
+	all, err := w.vault.Grants(t.Context(), principal, "tickets")
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d grants, error %v, want 1", len(all), err)
 	}

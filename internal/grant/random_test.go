@@ -321,7 +321,7 @@ func (r *run) check() {
 		r.t.Errorf("%d refresh tokens were sent after their answers", n)
 	}
 	for _, p := range principals {
-		kept, err := r.vault.Grants(r.t.Context(), vault.Owner{Principal: p}, "tickets")
+		kept, err := r.vault.Grants(r.t.Context(), p, "tickets")
 		if err != nil {
 			r.t.Fatal(err)
 		}

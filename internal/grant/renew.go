@@ -226,7 +226,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 		s.stats.Failures++
 		h.isLost = r.isLost || h.isLost
 		if isRefusal(r.err) {
-			m := s.endedWith(h, Ended)
+			m := s.endedWith(h.grant, Ended)
 			m.Err = r.err
 			r.err = m
 		}
@@ -235,7 +235,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 	case r.grant == nil:
 		if r.why != NeverSignedIn {
 			s.stats.Ended++
-			ended = s.endedWith(h, r.why)
+			ended = s.endedWith(was.grant, r.why) // a read may have found it deleted already
 			ended.Err = r.err
 			h.ended = ended
 		}
@@ -250,7 +250,7 @@ func (s *Source) settleLocked(h *holder, f *flight, was held, r renewed) (ended 
 		h.spent = !was.isForced // those that wait for it use it
 		f.grant, f.serial = h.grant, h.serial
 		if _, ok := errors.AsType[*errNoRefresh](r.err); ok {
-			f.err = s.endedWith(h, Expired)
+			f.err = s.endedWith(h.grant, Expired)
 		}
 	}
 	return ended
@@ -303,18 +303,16 @@ func (s *Source) failure(err error) error {
 		return &Error{"the grants of users cannot be read or changed: ask the operator of the gateway", err}
 	}
 	text, keys := reasonOf(err)
-	return &Error{withKeys(s.cfg.Backend, text, keys), err}
+	return newError(err, s.cfg.Backend, text, keys...)
 }
 
 // server returns the metadata of an authorization server.
 func (s *Source) server(ctx context.Context, issuer string) (*oauth.Server, error) {
 	now := time.Now()
 	s.mu.Lock()
-	known, found := s.servers[issuer], s.found
+	known := s.servers[issuer]
 	s.mu.Unlock()
 	switch {
-	case found != nil && found.Server.Issuer == issuer && now.Before(found.Until):
-		return found.Server, nil
 	case known.Server != nil && now.Before(known.until):
 		return known.Server, nil
 	case s.cfg.FixedEndpoints: // without metadata

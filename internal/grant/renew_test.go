@@ -174,7 +174,7 @@ func TestInvalidGrant(t *testing.T) {
 		if n := len(w.seen().tokenForms); n != 2 {
 			t.Errorf("%d token requests, want 2", n)
 		}
-		if left, err := w.vault.Grants(t.Context(), vault.Owner{Principal: "ann"}, "tickets"); err != nil || len(left) != 0 {
+		if left, err := w.vault.Grants(t.Context(), "ann", "tickets"); err != nil || len(left) != 0 {
 			t.Errorf("%d grants are left, error %v", len(left), err)
 		}
 	})
@@ -579,4 +579,42 @@ func TestRenewalsAreReported(t *testing.T) {
 		}
 		want("ok", "temporary", "ended", "temporary")
 	})
+}
+
+// A sign-out revokes the tokens that are in use, also if the vault does not have them (N8).
+func TestSignOutOfUnsavedGrant(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		signIn(t, s, "ann")
+		time.Sleep(time.Hour)
+		unblock := blocked(t, w)
+		wantBearer(t, s, "ann", "access-token-5") // a renewal
+		unblock()
+		if n, err := s.SignOut(t.Context(), "ann"); n != 1 || err != nil {
+			t.Errorf("%d grants, %v", n, err)
+		}
+		unblock = blocked(t, w)
+		signIn(t, s, "ann")
+		unblock()
+		if n, err := s.SignOut(t.Context(), "ann"); n != 1 || err != nil {
+			t.Errorf("%d grants of a sign-in, %v", n, err)
+		}
+		if want := []string{"refresh-token-6", "refresh-token-9"}; !slices.Equal(w.seen().revoked, want) {
+			t.Errorf("revoked %q, want %q", w.seen().revoked, want)
+		}
+		_, err := s.For(t.Context(), requestOf(t, "ann"))
+		_ = wantMissing(t, err, grant.NeverSignedIn)
+	})
+}
+
+// blocked makes the vault of a world refuse changes until the result is called.
+func blocked(t *testing.T, w *world) (unblock func()) {
+	t.Helper()
+	names := blockWrites(t, w.folder)
+	return func() {
+		for _, name := range names {
+			if err := os.RemoveAll(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
@@ -58,7 +59,7 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 	s.mu.Unlock()
 	a, err := oauth.Begin(oauth.AuthorizationRequest{
 		Server: d.Server, Registration: reg, RedirectURI: o.RedirectURI,
-		Resource: s.resource(d), Scopes: s.scopes(o.Scopes, challenge, d), Parameters: s.cfg.Parameters,
+		Resource: resourceOf(s.cfg.Resource, d), Scopes: s.scopes(o.Scopes, challenge, d), Parameters: s.cfg.Parameters,
 	})
 	if err != nil {
 		return nil, s.failure(err)
@@ -72,18 +73,6 @@ func (s *Source) Prepare(ctx context.Context, principal string, o SignInOptions)
 		s.noteIssuer(ctx, h, before.Issuer, d.Server.Issuer)
 	}
 	return in, nil
-}
-
-// resource returns the resource to request.
-func (s *Source) resource(d *oauth.Discovery) string {
-	switch s.cfg.Resource {
-	case "":
-		return d.Resource
-	case NoResource:
-		return ""
-	default:
-		return s.cfg.Resource
-	}
 }
 
 // scopes returns the scopes to request.
@@ -195,7 +184,7 @@ func (s *Source) Complete(ctx context.Context, in *SignIn, code mcp.Token) error
 	now := time.Now()
 	g := &vault.Grant{
 		GrantKey: vault.GrantKey{
-			Owner: vault.Owner{Principal: in.Principal}, Backend: s.cfg.Backend,
+			Principal: in.Principal, Backend: s.cfg.Backend,
 			Issuer: in.Issuer, Resource: in.Resource, Client: in.Client.ClientID,
 		},
 		URL: s.cfg.URL, AccessToken: tokens.Access, RefreshToken: tokens.Refresh, TokenType: "Bearer",
@@ -247,7 +236,7 @@ func (s *Source) notCompleted(ctx context.Context, in *SignIn, err error) error 
 			s.forgetClient(ctx, in.Client)
 			return &Error{"the authorization server does not know the gateway any more: start again", err}
 		}
-		return &Error{withKeys(s.cfg.Backend, "the authorization server does not accept the client that it has registered", []string{"clientId"}), err}
+		return newError(err, s.cfg.Backend, "the authorization server does not accept the client that it has registered", "clientId")
 	case oauth.HasCode(err, oauth.CodeInvalidGrant):
 		return &Error{"the authorization server does not accept the sign-in any more: start again", err}
 	}
@@ -274,16 +263,25 @@ func (s *Source) mayRegisterAnew(issuer string) bool {
 // error is of those that could not be revoked or deleted; one that could not be revoked is
 // deleted all the same.
 func (s *Source) SignOut(ctx context.Context, principal string) (n int, err error) {
-	grants, err := s.cfg.Vault.Grants(ctx, vault.Owner{Principal: principal}, s.cfg.Backend)
+	grants, err := s.cfg.Vault.Grants(ctx, principal, s.cfg.Backend)
 	if err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
-	s.holderLocked(principal).leaving++
+	h := s.holderLocked(principal)
+	h.leaving++
+	var unsaved *vault.Grant
+	base := h.base
+	if h.unsaved {
+		unsaved = h.grant
+	}
 	s.mu.Unlock()
+	if unsaved != nil && !slices.ContainsFunc(grants, func(g *vault.Grant) bool { return g.GrantKey == unsaved.GrantKey }) {
+		grants = append(grants, unsaved)
+	}
 	var errs []error
 	for _, g := range grants {
-		deleted, err := s.signOutOf(ctx, g)
+		deleted, err := s.signOutOf(ctx, g.GrantKey, unsaved, base)
 		if deleted {
 			n++
 			s.eventGone(ctx, g, signedOut)
@@ -292,7 +290,7 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.holderLocked(principal)
+	h = s.holderLocked(principal)
 	h.leaving = max(0, h.leaving-1)
 	h.version++
 	h.ended = nil
@@ -300,22 +298,29 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	return n, errors.Join(errs...)
 }
 
-// signOutOf deletes one grant. It has the lock, so that no renewal brings the grant back.
-func (s *Source) signOutOf(ctx context.Context, g *vault.Grant) (deleted bool, err error) {
-	l, err := s.cfg.Vault.Lock(ctx, g)
+// signOutOf deletes one grant. It has the lock, so that no renewal brings the grant back. unsaved, if not
+// nil, is a grant that is in use instead of the generation base in the vault.
+func (s *Source) signOutOf(ctx context.Context, key vault.GrantKey, unsaved *vault.Grant, base uint64) (deleted bool, err error) {
+	current := &vault.Grant{GrantKey: key}
+	l, err := s.cfg.Vault.Lock(ctx, current)
 	if err != nil {
 		return false, err
 	}
 	defer l.Unlock()
-	current := &vault.Grant{GrantKey: g.GrantKey}
-	if err := l.Load(ctx, current); err != nil {
-		if errors.Is(err, vault.ErrNotFound) {
-			return false, nil
+	err = l.Load(ctx, current)
+	isUnsaved := unsaved != nil && unsaved.GrantKey == key && current.Generation == base
+	switch {
+	case err == nil:
+		if err := l.Delete(ctx, current); err != nil {
+			return false, err
 		}
+	case !errors.Is(err, vault.ErrNotFound):
 		return false, err
+	case !isUnsaved:
+		return false, nil
 	}
-	if err := l.Delete(ctx, current); err != nil {
-		return false, err
+	if isUnsaved {
+		current = unsaved
 	}
 	if err := s.revoke(ctx, current); err != nil {
 		return true, fmt.Errorf("deleted, but not revoked at %+.200q: %w", current.Issuer, err)

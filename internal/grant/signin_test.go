@@ -123,7 +123,7 @@ func TestBackendMoves(t *testing.T) {
 				if len(attacker.seen().tokenForms)+len(attacker.seen().authorizations) != 0 {
 					t.Error("the other authorization server has got a request")
 				}
-				if left, err := w.vault.Grants(ctx, vault.Owner{Principal: "ann"}, "tickets"); err != nil || len(left) != 1 {
+				if left, err := w.vault.Grants(ctx, "ann", "tickets"); err != nil || len(left) != 1 {
 					t.Errorf("%d grants are left, error %v, want 1", len(left), err)
 				}
 			})

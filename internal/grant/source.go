@@ -249,11 +249,7 @@ func (s *Source) For(ctx context.Context, req *mcp.Request) (client.Credential, 
 		}
 		return client.Credential{}, err
 	}
-	return client.Credential{
-		Header:     map[string]mcp.Token{"Authorization": mcp.NewToken("Bearer " + g.AccessToken.Reveal())},
-		Origin:     s.origin,
-		Generation: serial,
-	}, nil
+	return bearer(g.AccessToken, s.origin, serial), nil
 }
 
 // Check returns the *Missing of a principal that has to sign in, and nil for one that has a grant,
@@ -492,7 +488,7 @@ func (s *Source) noteIssuer(ctx context.Context, h *holder, before, now string) 
 
 // refusedLocked returns the *Missing of a grant that is not sent to the backend.
 func (s *Source) refusedLocked(h *holder) *Missing {
-	m := &Missing{Backend: s.cfg.Backend, Principal: h.principal, Reason: RefusedAnyway, Scopes: h.grant.Scopes, Issuer: h.grant.Issuer}
+	m := s.endedWith(h.grant, RefusedAnyway)
 	if s.found != nil && s.found.Server.Issuer != h.grant.Issuer {
 		m.Reason, m.Scopes = OtherIssuer, nil
 	}

@@ -40,12 +40,6 @@ func Set(ctx context.Context, name, secret string) error {
 	return err
 }
 
-// Delete removes a name. The error is ErrNoEntry if it has no secret.
-func Delete(ctx context.Context, name string) error {
-	_, err := bounded(ctx, func() (string, error) { return "", keyring.Delete(Service, name) })
-	return err
-}
-
 // bounded calls f, which takes no context, and returns when it or the time has ended.
 func bounded(ctx context.Context, f func() (string, error)) (string, error) {
 	if err := available(); err != nil {

@@ -30,11 +30,11 @@ func TestEntries(t *testing.T) {
 	if secret, err := keyring.Get(Service, "b"); secret != "two" || err != nil {
 		t.Errorf("the library got %q, %v", secret, err)
 	}
-	if err := Delete(ctx, "a"); err != nil {
+	if err := keyring.Delete(Service, "a"); err != nil {
 		t.Error(err)
 	}
-	if err := Delete(ctx, "a"); !errors.Is(err, ErrNoEntry) {
-		t.Errorf("deleted again: %v", err)
+	if _, err := Get(ctx, "a"); !errors.Is(err, ErrNoEntry) {
+		t.Errorf("got %v after it was deleted", err)
 	}
 	keyring.MockInitWithError(errors.New("it is locked"))
 	if _, err := Get(ctx, "b"); err == nil || errors.Is(err, ErrNoEntry) || !strings.Contains(err.Error(), "it is locked") {

@@ -284,6 +284,10 @@ func TestProxy(t *testing.T) {
 		_, err := c.Server(t.Context(), "https://"+host, true)
 		wantCheck(t, err, oauth.CheckAddress)
 	}
+	for _, host := range []string{"１６９.２５４.１６９.２５４", "127。0。0。1", "①②⑦.0.0.1", "ｌocalhost"} { // net/http would send them in ASCII
+		_, err := c.Server(t.Context(), "https://"+host, true)
+		wantCheck(t, err, oauth.CheckEndpoint)
+	}
 	if paths := proxy.paths(); paths != nil {
 		t.Fatalf("the proxy was asked for %q", paths)
 	}

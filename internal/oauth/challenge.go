@@ -47,11 +47,8 @@ type Bearer struct {
 	ErrorDescription string   // for people, or ""
 }
 
-// Errors of a Bearer (RFC 6750, section 3.1).
-const (
-	ErrorInvalidToken      = "invalid_token"
-	ErrorInsufficientScope = "insufficient_scope"
-)
+// ErrorInsufficientScope is an error of a Bearer (RFC 6750, section 3.1).
+const ErrorInsufficientScope = "insufficient_scope"
 
 // BearerChallenge returns the challenge of a 401 or 403 response for a bearer token: the
 // first that names the metadata of the resource, or else the first. Values of the header

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Bounds of each request.
@@ -64,6 +65,7 @@ type Client struct {
 	backend  *url.URL
 	text     string // of backend
 	issuer   string
+	pinned   *url.URL // issuer, or nil
 	fixed    bool
 	loopback bool // whether http is allowed
 	resolver *net.Resolver
@@ -103,6 +105,7 @@ func New(cfg Config) (*Client, error) {
 		if issuer.RawQuery != "" || issuer.ForceQuery {
 			return nil, errors.New("the issuer has a query, which RFC 8414 does not allow")
 		}
+		c.pinned = issuer
 	}
 	proxy := cfg.Proxy
 	if proxy == nil {
@@ -165,9 +168,6 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.proxied.RoundTrip(req.WithContext(context.WithValue(ctx, proxyKey{}, via)))
 }
 
-// anyAddressKey is the context key that reports whether a request may go to any address.
-type anyAddressKey struct{}
-
 // checkProxiedHost checks a host that a proxy resolves: addresses, also in the forms that
 // some resolvers know (octal, hexadecimal, fewer parts), and localhost.
 func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
@@ -184,6 +184,9 @@ func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
 	}
 	return nil
 }
+
+// anyAddressKey is the context key that reports whether a request may go to any address.
+type anyAddressKey struct{}
 
 // allowAnyAddress returns a context for requests without a check of addresses: to the
 // backend's origin, to which the gateway connects anyway, and to a pinned issuer.
@@ -269,21 +272,29 @@ func parseURL(text string) (*url.URL, error) {
 }
 
 // checkURL checks a URL of metadata: https, or http on this host where the backend or the
-// pinned issuer is, too.
+// pinned issuer is, too. Its host is in ASCII unless it is that of the backend or the pinned
+// issuer: others could look like another host, and net/http sends addresses in them in ASCII.
 func (c *Client) checkURL(name, text string) error {
+	refuse := func(want string) error {
+		return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: want}
+	}
 	u, err := parseURL(text)
-	if err != nil {
-		return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: "an https URL: " + err.Error()}
+	// New allows http for a pinned issuer on loopback only.
+	isLocal := c.loopback || c.pinned != nil && c.pinned.Scheme == "http"
+	switch {
+	case err != nil:
+		return refuse("an https URL: " + err.Error())
+	case u.Scheme != "https" && !(isLocal && isLoopbackHost(u.Hostname())):
+		return refuse("an https URL; http is for a backend and an authorization server on loopback")
+	case !isASCII(u.Host) && !sameOrigin(u, c.backend) && (c.pinned == nil || !sameOrigin(u, c.pinned)):
+		return refuse("a URL with a host in ASCII (xn--...)")
 	}
-	if u.Scheme == "https" || isLoopbackHost(u.Hostname()) && (c.loopback || c.pinnedLocal()) {
-		return nil
-	}
-	return &CheckError{Check: CheckEndpoint, At: name, Got: text, Want: "an https URL; http is for a backend and an authorization server on loopback"}
+	return nil
 }
 
-// pinnedLocal reports whether the pinned issuer is an http URL, which New allows on
-// loopback only.
-func (c *Client) pinnedLocal() bool { return strings.HasPrefix(c.issuer, "http:") }
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
 
 // sameOrigin reports whether two URLs have the same scheme, host and port.
 func sameOrigin(a, b *url.URL) bool {

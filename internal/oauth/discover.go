@@ -249,7 +249,7 @@ func (c *Client) Server(ctx context.Context, issuer string, code bool) (*Server,
 		return nil, &CheckError{Check: CheckIssuer, Got: issuer, Want: "a URL without a query"}
 	}
 	var tried []string
-	for _, at := range serverURLs(u) {
+	for _, at := range MetadataURLs(u) {
 		var doc serverMetadata
 		missing, err := c.document(ctx, at, issuer, &doc)
 		if err != nil {
@@ -263,9 +263,9 @@ func (c *Client) Server(ctx context.Context, issuer string, code bool) (*Server,
 	return nil, &CheckError{Check: CheckNotFound, At: issuer, Got: strings.Join(tried, ", "), Want: "metadata of the authorization server (RFC 8414)"}
 }
 
-// serverURLs returns the well-known URLs of an issuer, in the order of the MCP
+// MetadataURLs returns the well-known URLs of an issuer, in the order of the MCP
 // specification.
-func serverURLs(issuer *url.URL) []string {
+func MetadataURLs(issuer *url.URL) []string {
 	origin := originOf(issuer)
 	path := strings.TrimSuffix(issuer.EscapedPath(), "/")
 	urls := []string{

@@ -71,7 +71,7 @@ func TestDiscover(t *testing.T) {
 		Server: &oauth.Server{
 			Issuer: d.as.URL, AuthorizationEndpoint: d.as.URL + "/authorize", TokenEndpoint: d.as.URL + "/token",
 			RegistrationEndpoint: d.as.URL + "/register", RevocationEndpoint: d.as.URL + "/revoke", JWKSURI: d.as.URL + "/keys",
-			Scopes: []string{"a", "offline_access"}, GrantTypes: []string{"authorization_code"}, AuthMethods: []string{"none"},
+			Scopes: []string{"a", "offline_access"}, AuthMethods: []string{"none"},
 			SigningAlgs: []string{"ES256"}, S256: true, ResponseIss: true, MetadataID: true,
 		},
 	}

@@ -78,16 +78,14 @@ type ServerError struct {
 	At          string // the URL of the endpoint, or ""
 }
 
-// Codes of refusals that callers handle in a way of their own (RFC 6749, section 5.2, RFC
-// 7591, section 3.2.2, RFC 8707, section 2, and RFC 6749, section 4.1.2.1).
+// Codes of refusals that callers handle in a way of their own (RFC 6749, sections 4.1.2.1 and
+// 5.2, and RFC 8707, section 2).
 const (
-	CodeInvalidGrant       = "invalid_grant"
-	CodeInvalidClient      = "invalid_client"
-	CodeUnauthorizedClient = "unauthorized_client"
-	CodeInvalidScope       = "invalid_scope"
-	CodeInvalidTarget      = "invalid_target"
-	CodeInvalidRedirectURI = "invalid_redirect_uri"
-	CodeAccessDenied       = "access_denied"
+	CodeInvalidGrant  = "invalid_grant"
+	CodeInvalidClient = "invalid_client"
+	CodeInvalidScope  = "invalid_scope"
+	CodeInvalidTarget = "invalid_target"
+	CodeAccessDenied  = "access_denied"
 )
 
 // Error names the endpoint, the code and the description, which are quoted and cut.

@@ -31,7 +31,7 @@ func (c *Client) Introspect(ctx context.Context, s *Server, r *Registration, tok
 	case err != nil:
 		return nil, err
 	case !reply.isJSON():
-		return nil, &CheckError{Check: CheckDocument, At: s.IntrospectionEndpoint, Got: reply.header.Get("Content-Type"), Want: "JSON"}
+		return nil, &CheckError{Check: CheckDocument, At: s.IntrospectionEndpoint, Got: reply.scrub(reply.header.Get("Content-Type")), Want: "JSON"}
 	}
 	return reply.body, nil
 }

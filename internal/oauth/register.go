@@ -182,15 +182,14 @@ func (c *Client) Register(ctx context.Context, s *Server, m ClientMetadata) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("the registration request: %w", err)
 	}
-	msg := message{
+	r, err := c.do(ctx, message{
 		method: http.MethodPost, url: s.RegistrationEndpoint, issuer: s.Issuer, body: string(text),
 		header: http.Header{"Content-Type": {"application/json"}},
-	}
-	r, err := c.do(ctx, msg)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := msg.refusal(r); err != nil {
+	if err := r.refusal(); err != nil {
 		if IsTemporary(err) {
 			return nil, err
 		}

@@ -118,7 +118,7 @@ func TestRegisterResponses(t *testing.T) {
 		"a method without its secret":    {201, valid.with(object{"token_endpoint_auth_method": "client_secret_basic"}), "", time.Time{}, oauth.CheckAuthMethod, ""},
 		"a method without its key":       {201, valid.with(object{"client_secret": "S", "token_endpoint_auth_method": "private_key_jwt"}), "", time.Time{}, oauth.CheckAuthMethod, ""},
 		"expiry as a word":               {201, valid.with(object{"client_secret": "S", "client_secret_expires_at": "soon"}), "", time.Time{}, oauth.CheckRegistration, ""},
-		"the redirect URI is refused":    {400, object{"error": "invalid_redirect_uri", "error_description": "only https"}, "", time.Time{}, "", oauth.CodeInvalidRedirectURI},
+		"the redirect URI is refused":    {400, object{"error": "invalid_redirect_uri", "error_description": "only https"}, "", time.Time{}, "", "invalid_redirect_uri"},
 		"not allowed":                    {403, object{"error": "access_denied"}, "", time.Time{}, "", oauth.CodeAccessDenied},
 		"not allowed, without a code":    {401, object{}, "", time.Time{}, "", ""},
 		"an error with status 200":       {200, object{"error": "invalid_client_metadata"}, "", time.Time{}, "", "invalid_client_metadata"},

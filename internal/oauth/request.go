@@ -32,6 +32,7 @@ type message struct {
 
 // reply is a response with its body.
 type reply struct {
+	to     message
 	status int
 	header http.Header
 	body   []byte
@@ -65,12 +66,12 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it has been read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	r := &reply{resp.StatusCode, resp.Header, body}
+	r := &reply{m, resp.StatusCode, resp.Header, body}
 	switch {
 	case isBusy(r.status):
 		return nil, &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	case err != nil:
-		return nil, &TemporaryError{At: m.url, Sent: true, Err: err}
+		return nil, &TemporaryError{At: m.url, Sent: true, Err: Scrubbed(err, m.secrets...)}
 	case len(body) > maxBody:
 		return nil, &CheckError{Check: CheckDocument, At: m.url, Want: "at most " + strconv.Itoa(maxBody) + " bytes"}
 	}
@@ -87,7 +88,7 @@ func failure(m message, err error) error {
 		err = wrapped.Err // without the URL, which At has
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	return &TemporaryError{At: m.url, Sent: !ok || op.Op != "dial", Err: err}
+	return &TemporaryError{At: m.url, Sent: !ok || op.Op != "dial", Err: Scrubbed(err, m.secrets...)}
 }
 
 func isBusy(status int) bool {
@@ -115,16 +116,33 @@ func (r *reply) isJSON() bool {
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// scrub removes the credentials of a request from text of its server.
-func (m message) scrub(text string) string {
+// scrub removes the credentials of the request from text of its server.
+func (r *reply) scrub(text string) string { return without(r.to.secrets).Text(text) }
+
+// Scrubbed returns an error without credentials in its text, which a server may have repeated.
+func Scrubbed(err error, credentials ...mcp.Token) error {
+	if text := without(credentials).Text(err.Error()); text != err.Error() {
+		return &scrubbedError{text, err}
+	}
+	return err
+}
+
+// without returns what removes credentials, also as they are in a form.
+func without(credentials []mcp.Token) *redact.Redactor {
 	var secrets []string
-	for _, s := range m.secrets {
-		if !s.IsZero() {
-			secrets = append(secrets, s.Reveal())
+	for _, c := range credentials {
+		if !c.IsZero() {
+			secrets = append(secrets, c.Reveal(), url.QueryEscape(c.Reveal()))
 		}
 	}
-	if len(secrets) == 0 {
-		return text
-	}
-	return redact.Of(secrets...).Text(text)
+	return redact.Of(secrets...)
 }
+
+type scrubbedError struct {
+	text string
+	err  error
+}
+
+func (e *scrubbedError) Error() string { return e.text }
+
+func (e *scrubbedError) Unwrap() error { return e.err }

@@ -66,7 +66,7 @@ func (c *Client) Token(ctx context.Context, s *Server, r *Registration, g Grant)
 	if err != nil {
 		return nil, err
 	}
-	return g.tokens(s.TokenEndpoint, reply, start)
+	return g.tokens(reply, start)
 }
 
 const wantRevocation = "a revocation_endpoint"
@@ -119,7 +119,7 @@ func (c *Client) post(ctx context.Context, s *Server, r *Registration, endpoint 
 	if err != nil {
 		return nil, err
 	}
-	return reply, m.refusal(reply)
+	return reply, reply.refusal()
 }
 
 // errorResponse is that of RFC 6749, section 5.2.
@@ -130,7 +130,7 @@ type errorResponse struct {
 
 // refusal returns the error of a response, or nil if it is a success. Some servers send
 // errors with status 200.
-func (m message) refusal(r *reply) error {
+func (r *reply) refusal() error {
 	success := r.status >= 200 && r.status < 300
 	var e errorResponse
 	if r.isJSON() {
@@ -142,12 +142,12 @@ func (m message) refusal(r *reply) error {
 	case success && e.Error == "":
 		return nil
 	case r.status >= 300 && r.status < 400:
-		return &CheckError{Check: CheckRedirect, At: m.url, Got: r.header.Get("Location"), Want: "a response without a redirect"}
+		return &CheckError{Check: CheckRedirect, At: r.to.url, Got: r.scrub(r.header.Get("Location")), Want: "a response without a redirect"}
 	case e.Error == "temporarily_unavailable" || e.Error == "server_error":
-		return &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
+		return &TemporaryError{At: r.to.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	}
-	err := serverError(r.status, m.scrub(e.Error), m.scrub(e.Description))
-	err.At = m.url
+	err := serverError(r.status, r.scrub(e.Error), r.scrub(e.Description))
+	err.At = r.to.url
 	return err
 }
 
@@ -184,9 +184,9 @@ type tokenResponse struct {
 }
 
 // tokens returns the tokens of a response to a request that began at start.
-func (g Grant) tokens(at string, r *reply, start time.Time) (*Tokens, error) {
+func (g Grant) tokens(r *reply, start time.Time) (*Tokens, error) {
 	refuse := func(check Check, got, want string) (*Tokens, error) {
-		return nil, &CheckError{Check: check, At: at, Got: message{secrets: g.secrets}.scrub(got), Want: want}
+		return nil, &CheckError{Check: check, At: r.to.url, Got: r.scrub(got), Want: want}
 	}
 	var resp tokenResponse
 	if !r.isJSON() {

@@ -632,3 +632,47 @@ func TestRevoke(t *testing.T) {
 	w.server.RevocationEndpoint = ""
 	wantCheck(t, w.client.Revoke(t.Context(), w.server, w.reg, w.URL, mcp.NewToken("AT"), false), oauth.CheckEndpoint)
 }
+
+// Neither does one that repeats it where there is no error response: in the address of a redirect,
+// a type, or a response that is not one of HTTP.
+func TestOtherTextsDoNotRepeat(t *testing.T) {
+	const canary = "canary-refresh-token"
+	raw := func(rw http.ResponseWriter, text string) {
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, text)
+		_ = conn.Close()
+	}
+	for name, respond := range map[string]func(rw http.ResponseWriter, secret string){
+		"redirect": func(rw http.ResponseWriter, secret string) {
+			rw.Header().Set("Location", "/"+secret)
+			rw.WriteHeader(307)
+		},
+		"type": func(rw http.ResponseWriter, secret string) { rw.Header().Set("Content-Type", "text/"+secret) },
+		"token type": func(rw http.ResponseWriter, secret string) {
+			writeJSON(rw, 200, fmt.Appendf(nil, `{"token_type":%q}`, secret))
+		},
+		"line":   func(rw http.ResponseWriter, secret string) { raw(rw, secret+"\r\n\r\n") },
+		"header": func(rw http.ResponseWriter, secret string) { raw(rw, "HTTP/1.1 200 OK\r\n"+secret+"\r\n\r\n") },
+		"length of a body": func(rw http.ResponseWriter, secret string) {
+			raw(rw, "HTTP/1.1 200 OK\r\nContent-Length: "+secret+"\r\n\r\n")
+		},
+		"chunk": func(rw http.ResponseWriter, secret string) {
+			raw(rw, "HTTP/1.1 200 OK\r\nTransfer-Encoding: "+secret+"\r\n\r\n")
+		},
+	} {
+		w := newTokenWorld(t)
+		w.reg.Secret = mcp.NewToken("canary+client=secret")
+		for _, secret := range []string{canary, w.reg.Secret.Reveal(), url.QueryEscape(w.reg.Secret.Reveal())} {
+			w.handle("/token", func(rw http.ResponseWriter, _ *http.Request) { respond(rw, secret) })
+			_, err := w.token(t, oauth.Refresh(w.URL, mcp.NewToken(canary), "", nil))
+			var check *oauth.CheckError
+			if err == nil || strings.Contains(fmt.Sprintf("%v %q", err, fmt.Sprint(err)), secret) || errors.As(err, &check) && strings.Contains(check.Got, secret) {
+				t.Errorf("%s: the error is %v", name, err)
+			}
+		}
+	}
+}

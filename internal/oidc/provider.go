@@ -16,7 +16,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
@@ -44,14 +43,8 @@ type Config struct {
 
 // Provider is an identity provider. Its methods may be called concurrently.
 type Provider struct {
-	cfg  Config
-	turn chan struct{} // of capacity 1: one request for the metadata at a time
-
-	mu      sync.Mutex
-	server  *oauth.Server // or nil
-	read    time.Time     // when it was read
-	tried   time.Time     // when that last failed
-	failure error         // of that
+	cfg      Config
+	metadata *oauth.Metadata
 }
 
 // New returns a Provider.
@@ -59,7 +52,7 @@ func New(cfg Config) *Provider {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: cfg, turn: make(chan struct{}, 1)}
+	return &Provider{cfg, oauth.NewMetadata(cfg.OAuth, cfg.Client.Issuer)}
 }
 
 // Host returns the host of the provider, for its users.
@@ -94,7 +87,7 @@ var ErrNoToken = errors.New("the identity provider has sent no ID token: the cli
 // Begin begins a sign-in, with PKCE, a state and a nonce of its own. The redirect URI is the one
 // that the client is registered with. Nothing of a user is sent.
 func (p *Provider) Begin(ctx context.Context, redirectURI string) (*Request, error) {
-	srv, err := p.metadata(ctx)
+	srv, err := p.metadata.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -147,48 +140,3 @@ type exchangeError struct{ err error }
 
 // Error returns the text of the cause.
 func (e *exchangeError) Error() string { return "the code of the sign-in: " + e.err.Error() }
-
-// The bounds of what is kept of the metadata.
-const (
-	keepMetadata = time.Hour
-	keepLastGood = 24 * time.Hour  // while it cannot be read
-	failurePause = 5 * time.Second // after a failure, before the next request
-)
-
-// metadata returns the metadata of the provider, the last good ones if they cannot be read again.
-func (p *Provider) metadata(ctx context.Context) (*oauth.Server, error) {
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	now := time.Now()
-	p.mu.Lock()
-	srv, age, failure, pause := p.server, now.Sub(p.read), p.failure, now.Sub(p.tried)
-	p.mu.Unlock()
-	if srv != nil && age < keepMetadata {
-		return srv, nil
-	}
-	var err error
-	if failure != nil && pause < failurePause {
-		err = failure
-	} else {
-		var fresh *oauth.Server
-		if fresh, err = p.cfg.OAuth.Server(ctx, p.cfg.Client.Issuer, false); err == nil {
-			p.mu.Lock()
-			p.server, p.read, p.failure = fresh, now, nil
-			p.mu.Unlock()
-			return fresh, nil
-		}
-		if ctx.Err() == nil {
-			p.mu.Lock()
-			p.failure, p.tried = err, now
-			p.mu.Unlock()
-		}
-	}
-	if srv != nil && age < keepLastGood {
-		return srv, nil
-	}
-	return nil, err
-}

@@ -42,10 +42,14 @@ const (
 // newEnv returns the language of the rules. Each member of a variable is a variable of its own,
 // so that a misspelt one is a mistake when the rules are compiled.
 func newEnv() (*cel.Env, error) {
-	return cel.NewEnv(languageOptions(
+	env, err := cel.NewEnv(languageOptions(
 		[]string{varName, varIssuer, varSubject, varVia, varKind, varBackend, varItemName, varOwn, varURI, varMethod, varEra, varClientName, varClientVersion},
 		[]string{varScopes, varTags},
 		[]string{varClaims, varAnnotations, varArgs})...)
+	if err != nil {
+		return nil, fmt.Errorf("CEL: %w", err)
+	}
+	return env, nil
 }
 
 // languageOptions returns the language with variables that are texts, lists of texts, and maps.
@@ -70,10 +74,11 @@ func languageOptions(texts, lists, maps []string) []cel.EnvOption {
 
 // Compile compiles rules. If there are mistakes, the error is [Errors].
 func Compile(rules []Rule, opt Options) (*Policy, error) {
-	c, err := newCompiler()
+	env, err := newEnv()
 	if err != nil {
 		return nil, err
 	}
+	c := &compiler{env: env}
 	p := &Policy{otherwise: opt.Allow, failed: opt.Failed}
 	var problems Errors
 	for i := range rules {
@@ -93,23 +98,32 @@ func Compile(rules []Rule, opt Options) (*Policy, error) {
 	}
 	slices.Sort(p.scopes)
 	p.scopes = slices.Compact(p.scopes)
-	p.paths = c.paths.all()
-	p.byClient = slices.ContainsFunc(p.paths, func(path path) bool { return strings.HasPrefix(path[0], "request.") })
+	p.setPaths(c.paths.all())
 	return p, nil
+}
+
+// compileOne compiles a Policy of one rule.
+func compileOne(env *cel.Env, name string, kind kind, text string) (*Policy, *Error) {
+	c := &compiler{env: env}
+	t, problem := c.term("", text)
+	if problem != nil {
+		problem.Rule, problem.Index = -1, -1
+		return nil, problem
+	}
+	p := &Policy{rules: []rule{{name: name, kind: kind, terms: []term{t}, reads: t.reads}}}
+	p.setPaths(c.paths.all())
+	return p, nil
+}
+
+func (p *Policy) setPaths(all []path) {
+	p.paths = all
+	p.byClient = slices.ContainsFunc(all, func(path path) bool { return strings.HasPrefix(path[0], "request.") })
 }
 
 // compiler is one run of Compile.
 type compiler struct {
 	env   *cel.Env
 	paths paths
-}
-
-func newCompiler() (*compiler, error) {
-	env, err := newEnv()
-	if err != nil {
-		return nil, fmt.Errorf("CEL: %w", err)
-	}
-	return &compiler{env: env}, nil
 }
 
 // rule compiles one rule.

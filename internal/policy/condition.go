@@ -22,16 +22,11 @@ func CompileCondition(text string) (*Condition, *Error) {
 	if err != nil {
 		return nil, &Error{Rule: -1, Index: -1, Text: fmt.Sprintf("CEL: %v", err)}
 	}
-	c := compiler{env: env}
-	t, problem := c.term("", text)
+	p, problem := compileOne(env, "condition", allow, text)
 	if problem != nil {
-		problem.Rule, problem.Index = -1, -1
 		return nil, problem
 	}
-	return &Condition{&Policy{
-		rules: []rule{{name: "condition", kind: allow, terms: []term{t}, reads: t.reads}},
-		paths: c.paths.all(),
-	}}, nil
+	return &Condition{p}, nil
 }
 
 // Holds reports whether the condition is true for a principal, which may be nil. One that

@@ -267,15 +267,23 @@ func (p *Policy) combine(s *Subject, values []Value) Decision {
 	case open || grantedBy == "":
 		return Decision{Effect: Open}
 	case len(missing) > 0:
-		slices.Sort(scopes)
-		slices.Sort(missing)
-		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(scopes), Missing: slices.Compact(missing)}
+		return needed(neededBy, scopes, missing)
 	case confirmedBy != "":
 		return Decision{Effect: Confirm, Rule: confirmedBy}
 	default:
 		return Decision{Effect: Allowed, Rule: grantedBy}
 	}
 }
+
+// needed returns the decision of a rule that needs scopes. It keeps the lists.
+func needed(rule string, scopes, missing []string) Decision {
+	slices.Sort(scopes)
+	slices.Sort(missing)
+	return Decision{Effect: Needs, Rule: rule, Scopes: slices.Compact(scopes), Missing: slices.Compact(missing)}
+}
+
+// quiet returns the policy without a function for failures.
+func (p *Policy) quiet() *Policy { return &Policy{rules: p.rules, otherwise: p.otherwise} }
 
 func (s *Subject) lacks(scopes []string) bool {
 	return slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(s.granted, scope) })

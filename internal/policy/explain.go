@@ -30,7 +30,7 @@ func (p *Policy) Explain(s *Subject, it *Item, call *Call) ([]RuleValue, Decisio
 		in.setCall(&Call{Method: Method(it.kind)})
 		in.unknown |= readsArgs
 	}
-	quiet := &Policy{rules: p.rules, otherwise: p.otherwise}
+	quiet := p.quiet()
 	all := make([]RuleValue, 0, len(p.rules))
 	values := make([]Value, 0, len(p.rules))
 	for i := range p.rules {

@@ -3,11 +3,7 @@
 
 package policy
 
-import (
-	"slices"
-
-	"cel.dev/cel-go/common/types"
-)
+import "cel.dev/cel-go/common/types"
 
 // NewGate is NewItem for a tool that takes the place of all tools of a backend, whose names are not
 // known and begin with a prefix. Rules decide about it as about any tool. If none of them allows it,
@@ -30,7 +26,7 @@ func (p *Policy) forTools(s *Subject, it *Item, d Decision) Decision {
 	in := newInput(s, it.tools)
 	defer in.release()
 	in.method, in.unknown = types.String(Method(Tool)), readsItem
-	quiet := &Policy{rules: p.rules, otherwise: p.otherwise} // failures were reported
+	quiet := p.quiet() // failures were reported
 	values := make([]Value, 0, len(p.rules))
 	allowedBy, neededBy := "", ""
 	var scopes, missing []string
@@ -52,9 +48,7 @@ func (p *Policy) forTools(s *Subject, it *Item, d Decision) Decision {
 	case quiet.combine(s, values).Effect == Denied:
 		return d
 	case neededBy != "":
-		slices.Sort(scopes)
-		slices.Sort(missing)
-		return Decision{Effect: Needs, Rule: neededBy, Scopes: slices.Compact(scopes), Missing: slices.Compact(missing)}
+		return needed(neededBy, scopes, missing)
 	default:
 		return Decision{Effect: Allowed, Rule: allowedBy}
 	}

@@ -3,12 +3,7 @@
 
 package policy
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
-)
+import "github.com/signalbox-mcp/signalbox/mcp"
 
 // A Refusal is an expression about a call, with the variables and the bounds of those of a [Rule].
 // It is immutable, and its methods may be called concurrently.
@@ -16,17 +11,14 @@ type Refusal struct{ policy *Policy }
 
 // CompileRefusal compiles the expression of a Refusal.
 func CompileRefusal(text string) (*Refusal, *Error) {
-	c, err := newCompiler()
+	env, err := newEnv()
 	if err != nil {
 		return nil, &Error{Rule: -1, Index: -1, Text: err.Error()}
 	}
-	t, problem := c.term("", text)
+	p, problem := compileOne(env, "refusal", deny, text)
 	if problem != nil {
-		problem.Rule, problem.Index = -1, -1
 		return nil, problem
 	}
-	p := &Policy{rules: []rule{{name: "refusal", kind: deny, terms: []term{t}, reads: t.reads}}, paths: c.paths.all()}
-	p.byClient = slices.ContainsFunc(p.paths, func(path path) bool { return strings.HasPrefix(path[0], "request.") })
 	return &Refusal{p}, nil
 }
 

@@ -18,7 +18,7 @@ type Unlisted struct {
 // MayAllow reports whether a subject may see some item of a backend, whatever the backend will
 // list. It calls no function of Options.
 func (p *Policy) MayAllow(s *Subject, u *Unlisted) bool {
-	quiet := &Policy{rules: p.rules, otherwise: p.otherwise}
+	quiet := p.quiet()
 	if quiet.mayAllow(s, NewItem(u.Kind, u.Backend, u.Prefix, "", nil), readsItem) {
 		return true
 	}

@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -106,8 +108,12 @@ func Check(name string) error {
 	return nil
 }
 
-// adapter converts numbers of decoded JSON. An integer is an int, so that string(claims.id)
-// has no exponent.
+// maxExact is the least integer that a double shares with another.
+const maxExact = 1 << 53
+
+// adapter converts numbers of decoded JSON. An integer is an int or a uint, so that
+// string(claims.id) has no exponent. A number that would have to be rounded is an error: others
+// would have the same name.
 type adapter struct{}
 
 // NativeToValue converts one value. CEL calls it for the members of maps and lists when they
@@ -118,7 +124,10 @@ func (adapter) NativeToValue(v any) ref.Val {
 		if n, err := v.Int64(); err == nil {
 			return types.Int(n)
 		}
-		if n, err := v.Float64(); err == nil {
+		if n, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
+			return types.Uint(n)
+		}
+		if n, err := v.Float64(); err == nil && math.Abs(n) < maxExact {
 			return types.Double(n)
 		}
 		return types.NewErr("a number is out of range")

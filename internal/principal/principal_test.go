@@ -14,6 +14,7 @@ import (
 func TestName(t *testing.T) {
 	claims := map[string]any{
 		"sub": "8f3a", "number": json.Number("12345678901"), "large": json.Number("1e400"), "fraction": json.Number("0.5"),
+		"beyond": json.Number("12345678901234567891"), "rounded": json.Number("123456789012345678901"), "float": json.Number("9007199254740993.0"),
 		"empty": "", "line": "a\nb", "nothing": nil, "groups": []any{"staff", "sre"}, "realm": map[string]any{"user": "ann", "id": json.Number("7")},
 		"long": strings.Repeat("x", MaxName+1), "longest": strings.Repeat("x", MaxName), "bad": "a\xff",
 		"https://example.com/user": "bob", "spoof": "a\u202eb",
@@ -42,6 +43,9 @@ func TestName(t *testing.T) {
 		{`claims.absent`, "", errFailed},
 		{`claims.sub.x`, "", errFailed},
 		{`string(claims.large)`, "", errFailed},
+		{`string(claims.beyond)`, "12345678901234567891", nil},
+		{`string(claims.rounded)`, "", errFailed}, // others would have the same name
+		{`string(claims.float)`, "", errFailed},
 	} {
 		e, err := Compile("claims", tt.text)
 		if err != nil {

@@ -188,7 +188,7 @@ func New(cfg Config) (*Desk, error) {
 		return nil, err
 	}
 	d := &Desk{
-		cfg: cfg, box: box, attempts: newAttempts(), begins: newBegins(), identifying: make(map[string]*identifying),
+		cfg: cfg, box: box, attempts: newTokens(), begins: newBegins(), identifying: make(map[string]*identifying),
 		byID: make(map[string]*pending), byOwner: make(map[owner]*pending), byState: make(map[string]*pending),
 		receivers: make(map[string]*receiver),
 	}
@@ -249,8 +249,8 @@ func (d *Desk) begin(ctx context.Context, m *grant.Missing, source *grant.Source
 		p.access = wanted
 	}
 	other, evicted, err := d.add(p) //nolint:contextcheck // it notifies with the context of the Desk
-	for _, old := range evicted {
-		d.end(old, expired) //nolint:contextcheck // it notifies with the context of the Desk
+	if evicted != nil {
+		d.end(evicted, expired) //nolint:contextcheck // it notifies with the context of the Desk
 	}
 	if other != nil || err != nil {
 		release()
@@ -301,8 +301,8 @@ func (d *Desk) resetLocked(p *pending) {
 }
 
 // add adds a pending, or returns the one that another call has added meanwhile. The caller ends
-// those that it returns as evicted.
-func (d *Desk) add(p *pending) (other *pending, evicted []*pending, err error) {
+// the one that it returns as evicted.
+func (d *Desk) add(p *pending) (other, evicted *pending, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -317,17 +317,13 @@ func (d *Desk) add(p *pending) (other *pending, evicted []*pending, err error) {
 			ownCount++
 		}
 	}
-	switch {
-	case ownCount >= MaxPerPrincipal:
-		evicted = d.oldestIdleLocked(func(other *pending) bool { return other.principal == p.principal })
-	case len(d.byID) >= MaxPendings:
-		evicted = d.oldestIdleLocked(func(*pending) bool { return true })
-	}
-	if evicted == nil && (ownCount >= MaxPerPrincipal || len(d.byID) >= MaxPendings) {
-		return nil, nil, ErrFull
-	}
-	for _, old := range evicted {
-		d.removeLocked(old)
+	isOwnLimit := ownCount >= MaxPerPrincipal
+	if isOwnLimit || len(d.byID) >= MaxPendings {
+		evicted = d.oldestIdleLocked(func(other *pending) bool { return !isOwnLimit || other.principal == p.principal })
+		if evicted == nil {
+			return nil, nil, ErrFull
+		}
+		d.removeLocked(evicted)
 	}
 	d.byID[p.id], d.byOwner[p.owner] = p, p
 	d.countLocked()
@@ -338,17 +334,18 @@ func (d *Desk) add(p *pending) (other *pending, evicted []*pending, err error) {
 }
 
 // oldestIdleLocked returns the oldest pending that no call and no browser uses, or nil.
-func (d *Desk) oldestIdleLocked(of func(*pending) bool) []*pending {
-	var idle []*pending
+func (d *Desk) oldestIdleLocked(of func(*pending) bool) (oldest *pending) {
 	for _, p := range d.byID {
-		if of(p) && p.waiting == 0 && !p.isBegun {
-			idle = append(idle, p)
+		if of(p) && p.waiting == 0 && !p.isBegun && (oldest == nil || p.isBefore(oldest)) {
+			oldest = p
 		}
 	}
-	if len(idle) == 0 {
-		return nil
-	}
-	return []*pending{slices.MinFunc(idle, func(a, b *pending) int { return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id)) })}
+	return oldest
+}
+
+// isBefore reports whether the pending is older than another one. All have an order.
+func (p *pending) isBefore(q *pending) bool {
+	return cmp.Or(p.created.Compare(q.created), cmp.Compare(p.id, q.id)) < 0
 }
 
 // watch ends a pending when there is a grant, which another process may have got, or when it
@@ -509,17 +506,26 @@ func (d *Desk) notify(p *pending, scopes map[*mcp.Scope]bool) {
 
 // attempts limits how often something is tried: by one address, and by all.
 type attempts struct {
-	mu   sync.Mutex
-	all  *rate.Limiter
-	by   map[string]*rate.Limiter
-	each func() *rate.Limiter
+	each func() *rate.Limiter // makes that of an address
+
+	mu  sync.Mutex
+	all *rate.Limiter
+	by  map[string]*rate.Limiter
 }
 
-func newAttempts() *attempts {
-	return &attempts{
-		all: rate.NewLimiter(rate.Every(100*time.Millisecond), 100), by: make(map[string]*rate.Limiter),
-		each: func() *rate.Limiter { return rate.NewLimiter(rate.Every(6*time.Second), 10) },
-	}
+func newAttempts(all *rate.Limiter, each func() *rate.Limiter) *attempts {
+	return &attempts{each: each, all: all, by: make(map[string]*rate.Limiter)}
+}
+
+// newTokens returns the limits of how often tokens are entered.
+func newTokens() *attempts {
+	return newAttempts(rate.NewLimiter(10, 100), func() *rate.Limiter { return rate.NewLimiter(rate.Every(6*time.Second), 10) })
+}
+
+// newBegins returns the limits of how often browsers are sent to the identity provider. An address may be that
+// of a proxy with many users.
+func newBegins() *attempts {
+	return newAttempts(rate.NewLimiter(20, 200), func() *rate.Limiter { return rate.NewLimiter(1, 60) })
 }
 
 const maxAddresses = 10_000

@@ -73,7 +73,7 @@ func (f *fixture) begin(principal, backend string) (*pending, error) {
 func (f *fixture) signIn(t *testing.T, principal string) {
 	t.Helper()
 	err := f.vault.Save(t.Context(), &vault.Grant{
-		GrantKey: vault.GrantKey{Owner: vault.Owner{Principal: principal}, Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c"},
+		GrantKey: vault.GrantKey{Principal: principal, Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c"},
 		URL:      backendURL, AccessToken: mcp.NewToken("t"), TokenType: "Bearer", Expires: time.Now().Add(time.Hour), SignedIn: time.Now(),
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestWaitsEnd(t *testing.T) {
 // all of them.
 func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAttempts()
+		a := newTokens()
 		n := 0
 		for range 100 {
 			if a.allow("192.0.2.1") {

@@ -118,14 +118,9 @@ const (
 
 // wayFor returns how the user of a request is asked.
 func (h *Handler) wayFor(req *mcp.Request) way {
-	ask, err := elicitation("", "", "")
-	if err != nil || !mayAsk(req.Method) {
-		return byText
-	}
-	if missing, _ := question.Missing(req.Client.Capabilities, ask); missing != "" {
-		return byText
-	}
 	switch {
+	case !mayAsk(req.Method) || undeclared(req) != "":
+		return byText
 	case req.TakesInputRequired:
 		return byInput
 	case isModern(req):
@@ -144,13 +139,17 @@ func mayAsk(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
+// undeclared returns the capability that the client lacks to be asked, or "".
+func undeclared(req *mcp.Request) string {
+	missing, _ := question.Missing(req.Client.Capabilities, elicitation("", "", ""))
+	return missing
+}
+
 // elicitation returns the question. An id is of 2025-11-25.
-func elicitation(backend, url, id string) (*mcp.Request, error) {
-	params, err := json.Marshal(elicitParams{Mode: "url", URL: url, Message: "Sign in to " + backend, ID: id})
-	if err != nil {
-		return nil, err
-	}
-	return mcp.NewRequest("elicitation/create", params)
+func elicitation(backend, url, id string) *mcp.Request {
+	params, _ := json.Marshal(elicitParams{Mode: "url", URL: url, Message: "Sign in to " + backend, ID: id}) // texts have no errors
+	ask, _ := mcp.NewRequest("elicitation/create", params)                                                   // nor has an object
+	return ask
 }
 
 type elicitParams struct {
@@ -162,10 +161,7 @@ type elicitParams struct {
 
 // inputRequired asks a client of 2026-07-28.
 func inputRequired(p *pending) (*mcp.Result, error) {
-	ask, err := elicitation(p.backend, p.url, "")
-	if err != nil {
-		return nil, err
-	}
+	ask := elicitation(p.backend, p.url, "")
 	raw := append([]byte(`{"resultType":"input_required","inputRequests":{"`+inputKey+`":{"method":"elicitation/create","params":`), ask.Params.Bytes()...)
 	res, err := mcp.NewResult(append(raw, "}}}"...))
 	if err != nil {
@@ -211,10 +207,7 @@ func (h *Handler) ask(ctx context.Context, req *mcp.Request, caller mcp.Caller, 
 	if isModern(req) {
 		id, most = "", DefaultModernWait
 	}
-	ask, err := elicitation(p.backend, p.url, id)
-	if err != nil {
-		return nil, err, false
-	}
+	ask := elicitation(p.backend, p.url, id)
 	answer, err := mcp.Ask(ctx, caller, ask)
 	switch {
 	case ctx.Err() != nil:
@@ -328,16 +321,10 @@ func (h *Handler) answer(req *mcp.Request, p *pending, text string) (*mcp.Result
 		}
 		return mcp.NewResult(append(raw, '}'))
 	}
-	if isModern(req) && mayAsk(req.Method) {
-		ask, err := elicitation("", "", "")
-		if err != nil {
-			return nil, err
-		}
-		if missing, _ := question.Missing(req.Client.Capabilities, ask); missing != "" {
-			undeclared := question.Undeclared(ask.Method, missing)
-			undeclared.Message = text
-			return nil, undeclared
-		}
+	if missing := undeclared(req); missing != "" && isModern(req) && mayAsk(req.Method) {
+		err := question.Undeclared("elicitation/create", missing)
+		err.Message = text
+		return nil, err
 	}
 	data, err := json.Marshal(struct {
 		Source  string      `json:"source"`

@@ -20,8 +20,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/oidc"
 )
@@ -42,15 +40,6 @@ type identifying struct {
 	own    *pending // of that page, if the browser was known as that of its principal
 	cookie [32]byte // the digest of the secret of the browser
 	began  time.Time
-}
-
-// newBegins returns the limits of how often browsers are sent to the identity provider: by one
-// address, which may be that of a proxy with many users, and by all.
-func newBegins() *attempts {
-	return &attempts{
-		all: rate.NewLimiter(20, 200), by: make(map[string]*rate.Limiter),
-		each: func() *rate.Limiter { return rate.NewLimiter(1, 60) },
-	}
 }
 
 // providerField is the field of a form with which its user goes to the identity provider.
@@ -144,7 +133,7 @@ func (d *Desk) identified(w http.ResponseWriter, r *http.Request) {
 	err = d.keep(r, id)
 	http.SetCookie(w, cookie(d.cfg.PublicURL, browserName, d.sealBrowser(id.Principal), Lifetime))
 	if p == nil || p.principal != id.Principal || p.source != nil {
-		http.Redirect(w, r, PathPages+b.page, http.StatusSeeOther)
+		toPage(w, r, b.page)
 		return
 	}
 	if err != nil {

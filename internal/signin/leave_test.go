@@ -83,8 +83,8 @@ func TestClientLeavesWhileItsCallWaits(t *testing.T) {
 			t.Errorf("the next call has another pending: %v", err)
 		}
 		// It would be replaced only as one that nothing uses.
-		if idle := f.desk.oldestIdleLocked(func(*pending) bool { return true }); len(idle) != 1 {
-			t.Errorf("%d pendings are idle", len(idle))
+		if idle := f.desk.oldestIdleLocked(func(*pending) bool { return true }); idle != p {
+			t.Error("the pending is not idle")
 		}
 	})
 }

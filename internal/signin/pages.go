@@ -212,7 +212,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 		d.unknown(w)
 		return
 	case !isKnown:
-		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
+		toPage(w, r, id)
 		return
 	}
 	if p = d.ownPending(r, id, principal); p == nil {
@@ -236,7 +236,7 @@ func (d *Desk) postPage(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	d.mu.Unlock()
 	if !isCurrent {
-		http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
+		toPage(w, r, id)
 		return
 	}
 	http.SetCookie(w, cookie(p.base, signInCookie(p.id), secret, time.Until(p.expires)))
@@ -294,6 +294,11 @@ func (d *Desk) identify(w http.ResponseWriter, r *http.Request, id, token string
 		base = p.base
 	}
 	http.SetCookie(w, cookie(base, browserName, d.sealBrowser(principal), Lifetime))
+	toPage(w, r, id)
+}
+
+// toPage sends a browser to the page with an id.
+func toPage(w http.ResponseWriter, r *http.Request, id string) {
 	http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
 }
 

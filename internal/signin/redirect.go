@@ -110,18 +110,14 @@ func (d *Desk) receive(ctx context.Context, p *pending, uri string) error {
 // releaseLocked ends the use of a redirect URI by a pending.
 func (d *Desk) releaseLocked(p *pending) {
 	r := d.receivers[p.receives]
-	p.receives = ""
 	if r == nil {
 		return
 	}
 	if r.users--; r.users == 0 {
-		for uri, other := range d.receivers {
-			if other == r {
-				delete(d.receivers, uri)
-			}
-		}
+		delete(d.receivers, p.receives)
 		_ = r.server.Close() // the browser has its response, and has followed it
 	}
+	p.receives = ""
 }
 
 // forward sends a browser that comes to a redirect URI on to the pages, where its cookies are. They

@@ -21,9 +21,9 @@ import (
 func (f *fixture) hold(t *testing.T, token string, signedIn time.Time, scopes ...string) {
 	t.Helper()
 	g := &vault.Grant{GrantKey: vault.GrantKey{
-		Owner: vault.Owner{Principal: "ann"}, Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c",
+		Principal: "ann", Backend: "crm", Issuer: "https://as.example", Resource: backendURL, Client: "c",
 	}}
-	if old, err := f.vault.Grants(t.Context(), g.Owner, "crm"); err != nil {
+	if old, err := f.vault.Grants(t.Context(), g.Principal, "crm"); err != nil {
 		t.Fatal(err)
 	} else if len(old) > 0 {
 		g = old[0]

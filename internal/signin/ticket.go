@@ -98,7 +98,7 @@ func (d *Desk) takeTicket(w http.ResponseWriter, r *http.Request, id, ticket str
 	if p := d.find(id); p != nil && !isKnown && isTyped && d.redeem(p, ticket) {
 		http.SetCookie(w, cookie(p.base, ticketCookie(p.id), d.sealTicket(p), time.Until(p.expires)))
 	}
-	http.Redirect(w, r, PathPages+id, http.StatusSeeOther) //nolint:gosec // a path of this server
+	toPage(w, r, id)
 }
 
 // redeem reports whether a text is the ticket of a pending, and makes it invalid.

@@ -252,16 +252,23 @@ func (l *folderLease) Swap(ctx context.Context, name string, old uint64, record 
 	if record.Generation == 0 || len(text) > maxFile {
 		return fmt.Errorf("a record has %d bytes and the generation %d; at most %d bytes are kept", len(text), record.Generation, maxFile)
 	}
-	f := l.folder
-	path := f.file(name)
-	if err := f.write(path+newSuffix, text); err != nil {
-		return errors.Join(err, os.Remove(path+newSuffix))
+	return l.folder.replace(l.folder.file(name), text)
+}
+
+// replace writes a file to the disk and gives it the name of another one, or of none.
+func (f *Folder) replace(path string, text []byte) error {
+	err := f.write(path+newSuffix, text)
+	if err == nil {
+		err = rename(path+newSuffix, path)
 	}
-	if err := rename(path+newSuffix, path); err != nil {
-		return errors.Join(err, os.Remove(path+newSuffix))
+	if err != nil {
+		if left := os.Remove(path + newSuffix); !errors.Is(left, fs.ErrNotExist) {
+			err = errors.Join(err, left)
+		}
+		return err
 	}
 	f.step("renamed")
-	err := syncFolder(f.path)
+	err = syncFolder(filepath.Dir(path))
 	f.step("folder synced")
 	return err
 }

@@ -158,13 +158,10 @@ func makeKey(ctx context.Context, file string) ([]byte, Protection, error) {
 		return nil, "", err
 	}
 	f := &Folder{step: func(string) {}}
-	if err := f.write(file+newSuffix, []byte(line+"\n")); err != nil {
-		return nil, "", errors.Join(err, os.Remove(file+newSuffix))
-	}
-	if err := rename(file+newSuffix, file); err != nil {
+	if err := f.replace(file, []byte(line+"\n")); err != nil {
 		return nil, "", err
 	}
-	return secret, protection, syncFolder(filepath.Dir(file))
+	return secret, protection, nil
 }
 
 // storeInKeyring reports whether the keyring has a secret afterwards. Why it has not is no

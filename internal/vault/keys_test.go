@@ -111,6 +111,21 @@ func TestKeyOfEndedContext(t *testing.T) {
 	}
 }
 
+// A key that cannot take its place is not left beside it.
+func TestKeyFileIsNotReplaced(t *testing.T) {
+	withoutKeyring(t)
+	file := filepath.Join(t.TempDir(), "credentials.key")
+	if err := os.MkdirAll(filepath.Join(file, "other"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := makeKey(t.Context(), file); err == nil || strings.Contains(err.Error(), "remove") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Lstat(file + newSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the key is in %s%s (%v)", file, newSuffix, err)
+	}
+}
+
 func TestWrongKeyFiles(t *testing.T) {
 	withoutKeyring(t)
 	for _, text := range []string{"", "key", "key AAAA\n", "key " + strings.Repeat("!", 43) + "\n", "other x\n", strings.Repeat("key", 1000)} {

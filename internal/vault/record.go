@@ -36,20 +36,13 @@ type Meta struct {
 
 func (m *Meta) meta() *Meta { return m }
 
-// Owner is whose a grant is. The grants of the gateway itself are not those of the anonymous
-// principal "".
-type Owner struct {
-	Gateway   bool   `json:"gateway,omitzero"`
-	Principal string `json:"principal,omitzero"` // "" if Gateway
-}
-
 // GrantKey identifies a grant. All texts are compared byte for byte, and none is changed.
 type GrantKey struct {
-	Owner
-	Backend  string // name in the configuration
-	Issuer   string // of the authorization server (RFC 8414)
-	Resource string // as it is sent to it (RFC 8707); "" if it is not
-	Client   string // client_id
+	Principal string // "" is the anonymous one
+	Backend   string // name in the configuration
+	Issuer    string // of the authorization server (RFC 8414)
+	Resource  string // as it is sent to it (RFC 8707); "" if it is not
+	Client    string // client_id
 }
 
 // A Grant is what an authorization server has given for one GrantKey.
@@ -62,7 +55,6 @@ type Grant struct {
 
 	AccessToken  mcp.Token
 	RefreshToken mcp.Token // may be empty
-	IDToken      mcp.Token // empty unless it is kept for an exchange
 	TokenType    string
 	Scopes       []string  // as granted
 	Expires      time.Time // of the access token; zero is unknown
@@ -107,6 +99,9 @@ const (
 	kindIDToken      = "id_token"
 )
 
+// ofUser begins the group of each grant. Other values are free for grants that are not of users.
+const ofUser = "false"
+
 // values returns the identity as a list that no other identity has.
 func (id identity) values() []string {
 	values := append([]string{id.kind, strconv.Itoa(len(id.group))}, id.group...)
@@ -126,12 +121,12 @@ func (id identity) check() error {
 // maxKeyText bounds each text of a key.
 const maxKeyText = 8 << 10
 
-func grantGroup(owner Owner, backend string) identity {
-	return identity{kind: kindGrant, group: []string{strconv.FormatBool(owner.Gateway), owner.Principal, backend}}
+func grantGroup(principal, backend string) identity {
+	return identity{kind: kindGrant, group: []string{ofUser, principal, backend}}
 }
 
 func (g *Grant) identity() identity {
-	id := grantGroup(g.Owner, g.Backend)
+	id := grantGroup(g.Principal, g.Backend)
 	id.rest = []string{g.Issuer, g.Resource, g.Client}
 	return id
 }
@@ -156,8 +151,7 @@ func newRecord(values []string) (Record, error) {
 	switch {
 	case len(values) == 8 && values[0] == kindGrant:
 		r = &Grant{GrantKey: GrantKey{
-			Owner:   Owner{Gateway: values[2] == "true", Principal: values[3]},
-			Backend: values[4], Issuer: values[5], Resource: values[6], Client: values[7],
+			Principal: values[3], Backend: values[4], Issuer: values[5], Resource: values[6], Client: values[7],
 		}}
 	case len(values) == 4 && values[0] == kindRegistration:
 		r = &Registration{Issuer: values[2], RedirectURI: values[3]}
@@ -180,7 +174,6 @@ type storedGrant struct {
 	URL          string    `json:"url,omitzero"`
 	AccessToken  string    `json:"access_token"`
 	RefreshToken string    `json:"refresh_token,omitzero"`
-	IDToken      string    `json:"id_token,omitzero"`
 	TokenType    string    `json:"token_type,omitzero"`
 	Scopes       []string  `json:"scopes,omitzero"`
 	Expires      time.Time `json:"expires,omitzero"`
@@ -190,11 +183,8 @@ type storedGrant struct {
 }
 
 func (g *Grant) encode() ([]byte, error) {
-	if g.Gateway && g.Principal != "" {
-		return nil, errors.New("a grant of the gateway has a principal")
-	}
 	return json.Marshal(storedGrant{
-		g.URL, g.AccessToken.Reveal(), g.RefreshToken.Reveal(), g.IDToken.Reveal(),
+		g.URL, g.AccessToken.Reveal(), g.RefreshToken.Reveal(),
 		g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved,
 	})
 }
@@ -204,7 +194,7 @@ func (g *Grant) decode(plain []byte) error {
 	if json.Unmarshal(plain, &s) != nil {
 		return errForm
 	}
-	g.AccessToken, g.RefreshToken, g.IDToken = mcp.NewToken(s.AccessToken), mcp.NewToken(s.RefreshToken), mcp.NewToken(s.IDToken)
+	g.AccessToken, g.RefreshToken = mcp.NewToken(s.AccessToken), mcp.NewToken(s.RefreshToken)
 	g.URL, g.TokenType, g.Scopes, g.Expires, g.SignedIn, g.Refreshed, g.Saved = s.URL, s.TokenType, s.Scopes, s.Expires, s.SignedIn, s.Refreshed, s.Saved
 	return nil
 }

@@ -191,13 +191,13 @@ func (v *Vault) Bind(ctx context.Context, backend, client, issuer string) (strin
 	return b.Issuer, err
 }
 
-// Grants returns the grants of one owner for one backend, of all issuers and clients. Those
+// Grants returns the grants of one principal for one backend, of all issuers and clients. Those
 // that do not open are left out.
-func (v *Vault) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
-	return find[*Grant](ctx, v, grantGroup(owner, backend), v.store.Names)
+func (v *Vault) Grants(ctx context.Context, principal, backend string) ([]*Grant, error) {
+	return find[*Grant](ctx, v, grantGroup(principal, backend), v.store.Names)
 }
 
-// Listing is the names of all records of a Vault at one moment: with it, the grants of many owners
+// Listing is the names of all records of a Vault at one moment: with it, the grants of many principals
 // are found without another list of the store. Its methods may be called concurrently.
 type Listing struct {
 	v     *Vault
@@ -216,8 +216,8 @@ func (v *Vault) Listing(ctx context.Context) (*Listing, error) {
 
 // Grants is Vault.Grants of the records that were there when the Listing was made. They are read
 // now.
-func (l *Listing) Grants(ctx context.Context, owner Owner, backend string) ([]*Grant, error) {
-	return find[*Grant](ctx, l.v, grantGroup(owner, backend), l.with)
+func (l *Listing) Grants(ctx context.Context, principal, backend string) ([]*Grant, error) {
+	return find[*Grant](ctx, l.v, grantGroup(principal, backend), l.with)
 }
 
 // with returns the names with a prefix.

@@ -49,11 +49,11 @@ func newVault(t *testing.T, folder string, letters ...string) (*Vault, *bytes.Bu
 	return v, &log
 }
 
-var aliceKey = GrantKey{Owner: Owner{Principal: "corp:alice"}, Backend: "github", Issuer: "https://as.example", Resource: "https://api.example/mcp", Client: "abc"}
+var aliceKey = GrantKey{Principal: "corp:alice", Backend: "github", Issuer: "https://as.example", Resource: "https://api.example/mcp", Client: "abc"}
 
 func aliceGrant() *Grant {
 	return &Grant{
-		GrantKey: aliceKey, AccessToken: mcp.NewToken("access-1"), RefreshToken: mcp.NewToken("refresh-1"), IDToken: mcp.NewToken("id-1"),
+		GrantKey: aliceKey, AccessToken: mcp.NewToken("access-1"), RefreshToken: mcp.NewToken("refresh-1"),
 		TokenType: "Bearer", Scopes: []string{"repo", "user"}, Expires: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
 		SignedIn: time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC), Refreshed: time.Date(2026, 11, 26, 11, 30, 0, 0, time.UTC),
 	}
@@ -76,14 +76,14 @@ func TestListing(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "credentials")
 	v, _ := newVault(t, folder, "a")
 	for i := range 20 {
-		mustSave(t, v, &Grant{GrantKey: GrantKey{Owner: Owner{Principal: fmt.Sprint(i)}, Backend: "b"}, AccessToken: mcp.NewToken(fmt.Sprint("old", i))})
+		mustSave(t, v, &Grant{GrantKey: GrantKey{Principal: fmt.Sprint(i), Backend: "b"}, AccessToken: mcp.NewToken(fmt.Sprint("old", i))})
 	}
 	v, _ = newVault(t, folder, "b", "a")
 	all, err := v.Listing(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Grant{GrantKey: GrantKey{Owner: Owner{Principal: "7"}, Backend: "b"}}
+	g := &Grant{GrantKey: GrantKey{Principal: "7", Backend: "b"}}
 	if err := v.Load(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestListing(t *testing.T) {
 		if i == 7 || i == 20 {
 			want = nil
 		}
-		found, err := all.Grants(t.Context(), Owner{Principal: fmt.Sprint(i)}, "b")
+		found, err := all.Grants(t.Context(), fmt.Sprint(i), "b")
 		var got []string
 		for _, g := range found {
 			got = append(got, g.AccessToken.Reveal())
@@ -113,7 +113,6 @@ func TestRecords(t *testing.T) {
 	registered := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
 	for _, tt := range []struct{ saved, loaded Record }{
 		{aliceGrant(), &Grant{GrantKey: aliceKey}},
-		{&Grant{GrantKey: GrantKey{Owner: Owner{Gateway: true}, Backend: "github"}, AccessToken: mcp.NewToken("own")}, &Grant{GrantKey: GrantKey{Owner: Owner{Gateway: true}, Backend: "github"}}},
 		{&Grant{GrantKey: GrantKey{Backend: "github"}, AccessToken: mcp.NewToken("anonymous")}, &Grant{GrantKey: GrantKey{Backend: "github"}}},
 		{
 			&Registration{Issuer: "https://as.example", RedirectURI: "http://127.0.0.1:8765/cb", Client: "c", Secret: mcp.NewToken("s"), SecretExpires: registered.Add(time.Hour), AuthMethod: "client_secret_post", Registered: registered},
@@ -164,7 +163,7 @@ func TestChangedBits(t *testing.T) {
 		if c, err := v.List(t.Context()); err != nil || len(c.Grants) != 0 || len(c.Unopened) != 1 || c.Unopened[0].Name != name {
 			t.Fatalf("byte %d: listed as %+v, %v", i, c, err)
 		}
-		if found, err := v.Grants(t.Context(), g.Owner, g.Backend); err != nil || len(found) != 0 {
+		if found, err := v.Grants(t.Context(), g.Principal, g.Backend); err != nil || len(found) != 0 {
 			t.Fatalf("byte %d: found %v, %v", i, found, err)
 		}
 		if err := v.Load(t.Context(), &Grant{GrantKey: aliceKey}); !errors.Is(err, ErrNotFound) {
@@ -219,7 +218,6 @@ func TestExchangedRecords(t *testing.T) {
 		"issuer":       other(func(g *Grant) { g.Issuer = "https://as.example/" }),
 		"resource":     other(func(g *Grant) { g.Resource = "" }),
 		"client":       other(func(g *Grant) { g.Client = "abcd" }),
-		"gateway":      other(func(g *Grant) { g.Owner = Owner{Gateway: true} }),
 		"shifted":      other(func(g *Grant) { g.Resource, g.Client = g.Resource+"a", "bc" }),
 		"registration": &Registration{Issuer: aliceKey.Issuer, Client: "c"},
 	} {
@@ -423,7 +421,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSave(t, both, moved)
-	if found, err := both.Grants(t.Context(), moved.Owner, moved.Backend); err != nil || len(found) != 1 || found[0].Generation != moved.Generation {
+	if found, err := both.Grants(t.Context(), moved.Principal, moved.Backend); err != nil || len(found) != 1 || found[0].Generation != moved.Generation {
 		t.Errorf("found %v, %v", found, err)
 	}
 	orphans := func(letters string) *Orphans {
@@ -553,7 +551,7 @@ func TestBind(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	v, _ := newVault(t, filepath.Join(t.TempDir(), "credentials"), "a")
-	if found, err := v.Grants(t.Context(), Owner{Principal: "corp:alice"}, "github"); err != nil || len(found) != 0 {
+	if found, err := v.Grants(t.Context(), "corp:alice", "github"); err != nil || len(found) != 0 {
 		t.Errorf("found %v, %v before there is a folder", found, err)
 	}
 	for _, principal := range []string{"corp:alice", "corp:bob"} {
@@ -564,12 +562,12 @@ func TestFind(t *testing.T) {
 			mustSave(t, v, &Registration{Issuer: issuer, RedirectURI: "http://127.0.0.1/" + principal})
 		}
 	}
-	found, err := v.Grants(t.Context(), Owner{Principal: "corp:alice"}, "github")
+	found, err := v.Grants(t.Context(), "corp:alice", "github")
 	if err != nil || len(found) != 2 || found[0].Issuer == found[1].Issuer || found[0].Principal != "corp:alice" || found[1].Principal != "corp:alice" {
 		t.Errorf("grants %+v, %v", found, err)
 	}
-	if none, err := v.Grants(t.Context(), Owner{Gateway: true}, "github"); err != nil || len(none) != 0 {
-		t.Errorf("grants of the gateway: %v, %v", none, err)
+	if none, err := v.Grants(t.Context(), "", "github"); err != nil || len(none) != 0 {
+		t.Errorf("grants of the anonymous principal: %v, %v", none, err)
 	}
 	registrations, err := v.Registrations(t.Context(), "https://as.example")
 	if err != nil || len(registrations) != 2 {
@@ -626,11 +624,6 @@ func TestMistakes(t *testing.T) {
 	g.Issuer = strings.Repeat("x", maxKeyText+1)
 	if err := v.Load(t.Context(), g); err == nil || errors.Is(err, ErrNotFound) {
 		t.Errorf("a long issuer: %v", err)
-	}
-	g = aliceGrant()
-	g.Gateway = true
-	if err := v.Save(t.Context(), g); err == nil {
-		t.Error("saved a grant of the gateway with a principal")
 	}
 	g = aliceGrant()
 	g.AccessToken = mcp.NewToken(strings.Repeat("x", maxFile))

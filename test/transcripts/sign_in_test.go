@@ -106,7 +106,7 @@ func (w *world) grant(backend, principal string) {
 		token += "-" + principal
 	}
 	err := w.openVault().Save(w.t.Context(), &vault.Grant{
-		GrantKey: vault.GrantKey{Owner: vault.Owner{Principal: principal}, Backend: backend, Issuer: "https://as.example", Resource: url, Client: "c"}, URL: url,
+		GrantKey: vault.GrantKey{Principal: principal, Backend: backend, Issuer: "https://as.example", Resource: url, Client: "c"}, URL: url,
 		AccessToken: mcp.NewToken(token), TokenType: "Bearer", Expires: time.Now().Add(time.Hour), SignedIn: time.Now(),
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *world) grant(backend, principal string) {
 // ungrant signs a principal out at a backend.
 func (w *world) ungrant(backend, principal string) {
 	v := w.openVault()
-	grants, err := v.Grants(w.t.Context(), vault.Owner{Principal: principal}, backend)
+	grants, err := v.Grants(w.t.Context(), principal, backend)
 	for _, g := range grants {
 		err = errors.Join(err, v.Delete(w.t.Context(), g))
 	}

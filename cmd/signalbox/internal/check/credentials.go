@@ -52,7 +52,7 @@ func signedInAt(ctx context.Context, e *command.Env, file string, cfg *config.Co
 		return nil, "" // Credentials reports it
 	}
 	for _, g := range found.Contents.Grants {
-		if g.Owner == (vault.Owner{}) {
+		if g.Principal == "" {
 			names = append(names, g.Backend)
 		}
 	}

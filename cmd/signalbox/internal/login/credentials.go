@@ -68,7 +68,7 @@ type credential struct {
 
 func credentialOf(g *vault.Grant) credential {
 	return credential{
-		Backend: g.Backend, Gateway: g.Gateway, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
+		Backend: g.Backend, Principal: g.Principal, Issuer: g.Issuer, Scopes: append([]string{}, g.Scopes...),
 		Until: g.Expires, Renewed: !g.RefreshToken.IsZero(), SignedIn: g.SignedIn,
 	}
 }

@@ -131,7 +131,7 @@ func (k *kept) principal(e *command.Env, as string) (string, error) {
 
 // grantsOf returns the grants of a principal at a server, the newest first.
 func (k *kept) grantsOf(ctx context.Context, name, principal string) ([]*vault.Grant, error) {
-	grants, err := k.vault.Grants(ctx, vault.Owner{Principal: principal}, name)
+	grants, err := k.vault.Grants(ctx, principal, name)
 	if err != nil {
 		return nil, err
 	}
