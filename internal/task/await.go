@@ -50,7 +50,7 @@ func Interval(suggested time.Duration) time.Duration {
 //
 // Each successful poll is a sign of life: it calls Pulse of the caller. Await returns
 // when the context ends, with its error, and does not cancel the task. An error that
-// leaves the task running wraps a [LeftError].
+// leaves the task running wraps a [LeftError], and is as AfterStart returns it.
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
@@ -58,7 +58,7 @@ func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, cal
 	defer cancel()
 	res, err := w.run(ctx)
 	if err != nil && !w.ended {
-		return nil, &LeftError{Err: err}
+		return nil, &LeftError{Err: AfterStart(err)}
 	}
 	return res, err
 }
@@ -71,6 +71,22 @@ func (e *LeftError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *LeftError) Unwrap() error { return e.Err }
+
+// AfterStart returns the error of the request that began a task, if a later request about
+// the task has failed with err. A Fault is one of an unknown outcome, so that the first
+// request is not sent again: its tool runs, whatever became of the later one.
+func AfterStart(err error) error {
+	f, ok := errors.AsType[*mcp.Fault](err)
+	if !ok || f.Outcome != mcp.NotDispatched {
+		return err
+	}
+	late := *f
+	late.Outcome = mcp.Unknown
+	if late.Code == mcp.CodeBackendUnavailable {
+		late.Code = mcp.CodeBackendFailed
+	}
+	return &late
+}
 
 // wait is one call of Await.
 type wait struct {

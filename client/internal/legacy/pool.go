@@ -228,7 +228,7 @@ func (p *pool) sweep(ctx context.Context, l *Protocol) {
 }
 
 // expired removes the sessions that have been idle for too long. It returns the time
-// until the next one expires, 0 if no session is idle.
+// until the next one may expire, 0 if no session is idle.
 func (p *pool) expired(now time.Time) (dead []*clientSession, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *pool) expired(now time.Time) (dead []*clientSession, next time.Duration
 		dead = append(dead, p.dropLocked(i))
 	}
 	p.sweeping = len(p.idle) > 0
-	return dead, next
+	return dead, min(next, p.idleTime) // the end of a task shortens the time that it keeps a session
 }
 
 // close closes all idle sessions. Borrowed ones are closed when they are given back.

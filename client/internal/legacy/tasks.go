@@ -107,18 +107,21 @@ func (t *serverTasks) hasSupport() bool {
 }
 
 // keepSession stores the session of a task and keeps it open.
-func (t *serverTasks) keepSession(principal string, task *task.Task, s *clientSession) {
+func (t *serverTasks) keepSession(principal string, one *task.Task, s *clientSession) {
 	keep := taskSessionTime
-	if task.TTL > 0 && task.TTL < keep {
-		keep = task.TTL
+	if one.Status == task.Cancelled { // it has no result
+		keep = fetchedTaskTime
 	}
-	key := taskKey{principal, task.ID}
+	if one.TTL > 0 {
+		keep = min(keep, one.TTL)
+	}
+	key := taskKey{principal, one.ID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sessions == nil {
 		t.sessions = make(map[taskKey]*clientSession)
 	}
-	if len(t.sessions) >= maxTaskSessions {
+	if t.sessions[key] == nil && len(t.sessions) >= maxTaskSessions {
 		t.evictLocked(time.Now())
 	}
 	t.sessions[key] = s
@@ -146,13 +149,9 @@ func (t *serverTasks) dropLocked(key taskKey) {
 	delete(t.sessions, key)
 }
 
-// resultFetched shortens the time that the session is kept, if err shows that the task's
-// result was returned: the server's own error ends a task as well. The result may be
-// fetched once more.
-func (t *serverTasks) resultFetched(principal, id string, err error) {
-	if !call.Answered(err) {
-		return
-	}
+// taskEnded shortens the time that the session of a task is kept, because the result was
+// fetched or will not be. It may be fetched once more.
+func (t *serverTasks) taskEnded(principal, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := taskKey{principal, id}
@@ -422,6 +421,7 @@ func (l *Protocol) callAs(ctx context.Context, s *clientSession, req *mcp.Reques
 	if mode == asTask {
 		return mcp.NewResult(raw)
 	}
+	defer l.tasks.taskEnded(req.Principal, t.ID)
 	return s.awaitTask(ctx, req, &t, token, caller)
 }
 
@@ -454,7 +454,7 @@ func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 		s.cancelTask(t.ID)
 	}
 	if err != nil {
-		return nil, err
+		return nil, call.Unwrap(task.AfterStart(err))
 	}
 	return withoutRelated(res)
 }
@@ -525,7 +525,9 @@ func (l *Protocol) serveTask(ctx context.Context, s *clientSession, req *mcp.Req
 	switch req.Method {
 	case call.MethodTaskResult:
 		res, err := s.taskResult(ctx, req, id, mcp.ID{}, caller)
-		l.tasks.resultFetched(req.Principal, id, err)
+		if call.Answered(err) { // the server's own error ends a task as well
+			l.tasks.taskEnded(req.Principal, id)
+		}
 		return res, err
 	case call.MethodTaskGet:
 		return l.getTask(ctx, s, req, id, caller)
@@ -612,7 +614,7 @@ func (l *Protocol) endedTask(ctx context.Context, s *clientSession, req *mcp.Req
 	default:
 		return nil, err
 	}
-	l.tasks.resultFetched(req.Principal, id, err)
+	l.tasks.taskEnded(req.Principal, id)
 	return answer, err
 }
 
@@ -629,10 +631,13 @@ func (l *Protocol) cancelTask(ctx context.Context, s *clientSession, req *mcp.Re
 		return nil, err
 	}
 	l.tasks.cancelResult(req.Principal, id)
-	if !isLegacyClient(req.Client) {
-		return call.EmptyResult()
+	if isLegacyClient(req.Client) {
+		return l.convertTask(s, req, res, statusOf(res), "", nil)
 	}
-	return l.convertTask(s, req, res, statusOf(res), "", nil)
+	if err == nil {
+		l.tasks.taskEnded(req.Principal, id)
+	}
+	return call.EmptyResult()
 }
 
 // taskHasEnded reports whether the server returns a terminal state for the task of a
