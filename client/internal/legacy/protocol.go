@@ -338,8 +338,10 @@ func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 
 // Stats returns the sum over all sessions, including those that are closed.
 func (l *Protocol) Stats() session.CallStats {
-	sum := l.statsOfClosed()
-	for _, s := range l.sessions() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := l.closedStats
+	for s := range l.live {
 		sum = sum.Plus(s.calls.Stats())
 	}
 	return sum
@@ -387,27 +389,17 @@ func (l *Protocol) register(s *clientSession) bool {
 
 // unregister removes a session that is being closed and keeps its counters, because the
 // sum must not shrink.
-func (l *Protocol) unregister(s *clientSession, past session.CallStats) {
-	if l.remove(s, past) {
-		l.SessionEnded(time.Since(s.opening.Ready))
-	}
-}
-
-func (l *Protocol) remove(s *clientSession, past session.CallStats) bool {
+func (l *Protocol) unregister(s *clientSession) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	_, ok := l.live[s]
 	if ok {
 		delete(l.live, s)
-		l.closedStats = l.closedStats.Plus(past)
+		l.closedStats = l.closedStats.Plus(s.calls.Stats())
 	}
-	return ok
-}
-
-func (l *Protocol) statsOfClosed() session.CallStats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closedStats
+	l.mu.Unlock()
+	if ok {
+		l.SessionEnded(time.Since(s.opening.Ready))
+	}
 }
 
 // sessions returns the sessions that are not closed yet.
@@ -427,9 +419,8 @@ func (l *Protocol) retire(s *clientSession) {
 	}
 	s.end(s.Cut())
 	s.conn.retire()
-	past := s.calls.Stats()
 	l.group.Start(s.close) // waited for by close, bounded by the connection's close
-	l.unregister(s, past)
+	l.unregister(s)
 }
 
 // discard closes an unregistered session, on a goroutine that close waits for.
