@@ -29,8 +29,8 @@ const (
 	// fails.
 	maxFailures = 3
 
-	// maxInputs bounds the open input requests of a task: each is a goroutine and a
-	// dialogue with a user.
+	// maxInputs bounds the open input requests of a task, with those that the server no
+	// longer lists: each is a goroutine and a dialogue with a user.
 	maxInputs = 16
 )
 
@@ -99,6 +99,7 @@ type wait struct {
 	sent     map[string]sent // answers that were sent to the server, by key
 	ready    chan answers
 	asking   sync.WaitGroup
+	open     int // questions without an answer
 	failures int
 	ended    bool // the task has ended
 }
@@ -200,6 +201,7 @@ func (w *wait) sleep(ctx context.Context, d time.Duration) error {
 		if a.err != nil {
 			return a.err
 		}
+		w.open -= len(a.values)
 		return w.update(ctx, a.values)
 	}
 }
@@ -212,9 +214,7 @@ func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 	if err := json.Unmarshal(t.Inputs, &questions); err != nil {
 		return mcp.Errorf(mcp.CodeInternalError, "the task's inputRequests are invalid")
 	}
-	if len(questions) > maxInputs {
-		return mcp.Errorf(mcp.CodeInternalError, "the task has %d open input requests, which is too many", len(questions))
-	}
+	listed := len(questions)
 	again := make(map[string]jsontext.Value)
 	for key := range questions {
 		old, answered := w.sent[key]
@@ -225,6 +225,10 @@ func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 			delete(questions, key)
 		}
 		w.asked[key] = true
+	}
+	w.open += len(questions)
+	if open := max(listed, w.open); open > maxInputs {
+		return mcp.Errorf(mcp.CodeInternalError, "the task has %d open input requests, which is too many", open)
 	}
 	if len(questions) > 0 {
 		// Ends with the answers or with ctx; Await waits for it.
