@@ -74,8 +74,7 @@ func (p *pool) borrow(ctx context.Context, l *Protocol, req *mcp.Request) (lease
 		route := routing{onlyCall: true, questions: &questionSlot{p, req.Principal}}
 		s, err := sl.get(ctx, l, l.opener(req.Client, req, route, false))
 		if err != nil {
-			p.cancelOpen()
-			sl.end(l)
+			p.cancelOpen(l, sl)
 			return lease{}, err
 		}
 		got = &pooledSession{s: s, key: call.KeyOf(req)}
@@ -173,11 +172,24 @@ func (p *pool) dropLocked(i int) *clientSession {
 	return s
 }
 
-// cancelOpen uncounts a session that could not be opened.
-func (p *pool) cancelOpen() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
+// cancelOpen ends a session that no request got, and uncounts it when its handshake has
+// ended.
+func (p *pool) cancelOpen(l *Protocol, sl *scopedSession) {
+	done := sl.opened()
+	sl.end(l)
+	uncount := func() {
+		<-done
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open--
+	}
+	if !call.IsClosed(done) {
+		// Ends with the handshake; waited for by Protocol.Close.
+		if _, ok := l.group.Start(func(context.Context) { uncount() }); ok {
+			return
+		}
+	}
+	uncount()
 }
 
 // evictOldest removes and returns the session that has been idle the longest, or nil.

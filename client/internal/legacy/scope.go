@@ -104,6 +104,18 @@ func (sl *scopedSession) finish(hs *handshake, s *clientSession, err error) bool
 	return !sl.ended
 }
 
+// opened returns a channel that is closed when no handshake is in progress.
+func (sl *scopedSession) opened() <-chan struct{} {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.opening == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	return sl.opening.done
+}
+
 // current returns the session if it is open, otherwise nil.
 func (sl *scopedSession) current() *clientSession {
 	sl.mu.Lock()
