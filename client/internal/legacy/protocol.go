@@ -351,7 +351,11 @@ func (l *Protocol) Stats() session.CallStats {
 // that open sessions are ended before the sessions are listed: a session opened
 // meanwhile is either on the list or refused by register.
 func (l *Protocol) Close(context.Context) {
-	for _, ls := range l.stopOpening() {
+	l.mu.Lock()
+	l.closing = true
+	listens := slices.Collect(maps.Values(l.listens))
+	l.mu.Unlock()
+	for _, ls := range listens {
 		ls.end(l)
 	}
 	l.shared.end(l)
@@ -362,14 +366,6 @@ func (l *Protocol) Close(context.Context) {
 		l.retire(s)
 	}
 	l.group.Close()
-}
-
-// stopOpening returns the sessions of listens, which the caller must end.
-func (l *Protocol) stopOpening() []*listenSession {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
-	return slices.Collect(maps.Values(l.listens))
 }
 
 // register adds an open session, so that close finds it. It reports false if close has

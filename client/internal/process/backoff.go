@@ -46,7 +46,7 @@ type crashBackoff struct {
 func (c *crashBackoff) died(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deaths = append(c.recentLocked(now), now)
+	c.deaths = append(recent(c.deaths, now, crashWindow), now)
 }
 
 // explain records how the child ended. That is the cause to fix, so it appears in the
@@ -82,7 +82,7 @@ func (c *crashBackoff) admit(now time.Time) (wait time.Duration, refused *failur
 		why := c.unstarted
 		return 0, &why
 	}
-	c.deaths = c.recentLocked(now)
+	c.deaths = recent(c.deaths, now, crashWindow)
 	n := len(c.deaths)
 	if n >= maxCrashes {
 		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now)
@@ -103,13 +103,4 @@ func (c *crashBackoff) refusalLocked(times int, next time.Duration) *failure {
 		text += "; " + c.last.text
 	}
 	return &failure{cmp.Or(c.last.code, code.TalkExited), text}
-}
-
-// recentLocked drops exits outside the window, so that the list is bounded by those
-// that count.
-func (c *crashBackoff) recentLocked(now time.Time) []time.Time {
-	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= crashWindow {
-		c.deaths = c.deaths[1:]
-	}
-	return c.deaths
 }
