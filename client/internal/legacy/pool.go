@@ -175,15 +175,17 @@ func (p *pool) dropLocked(i int) *clientSession {
 // cancelOpen ends a session that no request got, and uncounts it when its handshake has
 // ended.
 func (p *pool) cancelOpen(l *Protocol, sl *scopedSession) {
-	done := sl.opened()
+	hs := sl.newest()
 	sl.end(l)
 	uncount := func() {
-		<-done
+		if hs != nil {
+			<-hs.done
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.open--
 	}
-	if !call.IsClosed(done) {
+	if hs.inProgress() {
 		// Ends with the handshake; waited for by Protocol.Close.
 		if _, ok := l.group.Start(func(context.Context) { uncount() }); ok {
 			return

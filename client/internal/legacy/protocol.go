@@ -65,7 +65,10 @@ type Protocol struct {
 // New returns the protocol of a server to which d connects. Handshakes request the version
 // want. The caller must close it.
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
-	l := &Protocol{Setup: s, dial: d, want: want}
+	l := &Protocol{
+		Setup: s, dial: d, want: want, scoped: make(map[*scopedSession]struct{}),
+		listens: make(map[call.ClientKey]*listenSession), live: make(map[*clientSession]struct{}),
+	}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
 	l.pool.perPrincipal = s.IsPerPrincipal()
 	return l
@@ -375,9 +378,6 @@ func (l *Protocol) register(s *clientSession) bool {
 	defer l.mu.Unlock()
 	if l.closing {
 		return false
-	}
-	if l.live == nil {
-		l.live = make(map[*clientSession]struct{})
 	}
 	l.live[s] = struct{}{}
 	return true

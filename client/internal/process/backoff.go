@@ -85,22 +85,16 @@ func (c *crashBackoff) admit(now time.Time) (wait time.Duration, refused *failur
 	c.deaths = recent(c.deaths, now, crashWindow)
 	n := len(c.deaths)
 	if n >= maxCrashes {
-		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now)
-		return 0, c.refusalLocked(n, next.Round(time.Second))
+		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now).Round(time.Second)
+		text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", n, crashWindow, next)
+		if c.last.text != "" {
+			text += "; " + c.last.text
+		}
+		return 0, &failure{cmp.Or(c.last.code, code.TalkExited), text}
 	}
 	if n < 2 {
 		return 0, nil
 	}
 	due := c.deaths[n-1].Add(minRespawnWait << (n - 2))
 	return max(due.Sub(now), 0), nil
-}
-
-// refusalLocked returns the failure of a start that is not allowed now. Its code is
-// that of the last exit.
-func (c *crashBackoff) refusalLocked(times int, next time.Duration) *failure {
-	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, crashWindow, next)
-	if c.last.text != "" {
-		text += "; " + c.last.text
-	}
-	return &failure{cmp.Or(c.last.code, code.TalkExited), text}
 }
