@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -69,7 +70,7 @@ func TestEndedTaskReleasesItsSession(t *testing.T) {
 }
 
 // A call that has begun a task is not made again, whatever becomes of the requests about
-// the task: its tool would run twice.
+// the task: its tool would run twice. The task, which no client waits for, is cancelled.
 func TestAwaitedTaskIsBegunOnce(t *testing.T) {
 	status := func(code int) func(*faultyserver.Exchange) {
 		return func(x *faultyserver.Exchange) { x.Status(code, "", "") }
@@ -78,11 +79,12 @@ func TestAwaitedTaskIsBegunOnce(t *testing.T) {
 		name   string
 		then   func(*faultyserver.Exchange)
 		isGone bool // no connection is made after the call
+		cancel int  // how many tasks/cancel a legacy server receives
 	}{
-		{"the session is forgotten", status(http.StatusNotFound), false},
-		{"the server is busy", status(http.StatusServiceUnavailable), false},
-		{"the connection breaks", (*faultyserver.Exchange).Abort, false},
-		{"the server is gone", nil, true},
+		{"the session is forgotten", status(http.StatusNotFound), false, 0},
+		{"the server is busy", status(http.StatusServiceUnavailable), false, 1},
+		{"the connection breaks", (*faultyserver.Exchange).Abort, false, 1},
+		{"the server is gone", nil, true, 0},
 	} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, modern %t", tt.name, modern), func(t *testing.T) {
@@ -124,6 +126,10 @@ func TestAwaitedTaskIsBegunOnce(t *testing.T) {
 					}
 					if begun != 1 {
 						t.Errorf("%d tasks were begun, want one", begun)
+					}
+					synctest.Wait()
+					if n := s.Count("tasks/cancel"); !modern && n != tt.cancel {
+						t.Errorf("%d tasks were cancelled, want %d", n, tt.cancel)
 					}
 				})
 			})

@@ -394,6 +394,7 @@ func (l *Protocol) unregister(s *clientSession) {
 	}
 	l.mu.Unlock()
 	if ok {
+		l.tasks.sessionEnded(s)
 		l.SessionEnded(time.Since(s.opening.Ready))
 	}
 }

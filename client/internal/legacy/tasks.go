@@ -6,6 +6,7 @@ package legacy
 import (
 	"bytes"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -147,6 +148,13 @@ func (t *serverTasks) evictLocked(now time.Time) {
 func (t *serverTasks) dropLocked(key taskKey) {
 	t.sessions[key].tasks.release(key)
 	delete(t.sessions, key)
+}
+
+// sessionEnded drops the tasks that began in a session.
+func (t *serverTasks) sessionEnded(s *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.sessions, func(_ taskKey, of *clientSession) bool { return of == s })
 }
 
 // taskEnded shortens the time that the session of a task is kept, because the result was
@@ -441,7 +449,7 @@ func withTask(req *mcp.Request, mode taskMode) (*mcp.Request, error) {
 
 // awaitTask waits for the result of a task for a client without task support. The input
 // requests of the task arrive while tasks/result is pending, and its progress under the
-// token of the call. The task has no other owner and is cancelled with the call.
+// token of the call. The task has no other owner and is cancelled if the call ends first.
 func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task.Task, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -450,7 +458,7 @@ func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 	// Ends with tasks/result; waited for here.
 	watch.Go(func() { s.pollTask(watching, req, t, caller) })
 	res, err := s.taskResult(ctx, call.AboutTask(req, call.MethodTaskResult, t.ID), t.ID, token, caller)
-	if err != nil && ctx.Err() != nil {
+	if !call.Answered(err) {
 		s.cancelTask(t.ID)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
@@ -26,5 +27,19 @@ func TestTaskSessionsAreBounded(t *testing.T) {
 	}
 	if all.sessionOf("ann", "-1") != s {
 		t.Error("the new task is not stored")
+	}
+}
+
+// A session that has ended is not stored any longer, whatever tasks have begun in it.
+func TestEndedSessionsAreNotStored(t *testing.T) {
+	l := closedLegacy(t, call.Config{Name: "b"})
+	first, second := idleTestSession(), idleTestSession()
+	for n, s := range []*clientSession{first, second, first} {
+		l.register(s)
+		l.tasks.keepSession("ann", &task.Task{ID: strconv.Itoa(n)}, s)
+	}
+	l.retire(first)
+	if n := len(l.tasks.sessions); n != 1 || l.tasks.sessionOf("ann", "1") != second {
+		t.Errorf("%d tasks are stored, want that of the other session", n)
 	}
 }
