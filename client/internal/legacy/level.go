@@ -85,7 +85,7 @@ func (l *logLevel) end(level mcp.LogLevel) {
 func (l *logLevel) request(level mcp.LogLevel, retry bool) (t *setLevelCall, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.wanted == level && !(l.failed && retry)
+	known := l.wanted == level && (!l.failed || !retry)
 	l.wanted = level
 	first = l.call == nil && !known
 	if first {
