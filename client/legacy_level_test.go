@@ -181,3 +181,42 @@ func TestSetLevelAfterItsFirstCallerGaveUp(t *testing.T) {
 		})
 	}
 }
+
+// A level that the server has refused is sent again when the client asks for it again, and
+// the client receives the answer. Calls that want it do not wait for another attempt.
+func TestRefusedLevelIsSentAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := logger(nil)
+		refuses := true
+		s.On["logging/setLevel"] = func(x *faultyserver.Exchange) {
+			if refuses {
+				x.Error(-32603, "not now")
+				return
+			}
+			x.Result(`{}`)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		call := func() {
+			launch(t, c, in(scope, calling(t, "x", mcp.LogDebug)), &recorder{}).wantResult(t, `{"content":[]}`)
+		}
+		set := func() error {
+			_, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"debug"}`)), &recorder{})
+			return err
+		}
+		call()
+		call()
+		for range 2 {
+			if err := set(); err == nil || !strings.Contains(err.Error(), "not now") {
+				t.Errorf("got %v, want the server's error", err)
+			}
+		}
+		refuses = false
+		if err := set(); err != nil {
+			t.Error(err)
+		}
+		call()
+		wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"debug", "call", "call", "debug", "debug", "debug", "call"})
+	})
+}

@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -38,4 +39,37 @@ func TestEvictionAfterEarlyNotification(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A session counts against its limit from the beginning of its handshake to the end, also if
+// the request that needed it has given up: otherwise requests that give up could have any
+// number of handshakes in progress.
+func TestAbandonedHandshakesAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		s := newStation()
+		s.On["initialize"] = func(x *faultyserver.Exchange) {
+			<-hold
+			x.Initialize()
+		}
+		c := dialHTTP(t, s, client.Config{MaxSessions: 2, Version: mcp.LatestLegacy})
+		for range 5 {
+			r := launch(t, c, echo(t), &recorder{})
+			synctest.Wait()
+			r.cancel()
+			<-r.done
+		}
+		if n := s.Count("initialize"); n != 2 {
+			t.Errorf("%d handshakes are in progress, want as many as sessions", n)
+		}
+		_, err := within(t, c, echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeLimit, mcp.NotDispatched, "limits.backendSessions")
+		close(hold)
+		synctest.Wait()
+		for range 3 {
+			if _, err := within(t, c, echo(t), &recorder{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

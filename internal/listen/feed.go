@@ -112,7 +112,8 @@ func (f *Feed) dropLocked(uri string) {
 	}
 }
 
-// Narrow removes from the listen the resources and tasks that were not agreed on.
+// Narrow removes from the listen the resources and tasks that were not agreed on, with
+// what has changed of them.
 func (f *Feed) Narrow(l *Listener, agreed Filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,6 +125,13 @@ func (f *Feed) Narrow(l *Listener, agreed Filter) {
 			f.dropLocked(uri)
 		}
 	}
+	l.order = slices.DeleteFunc(l.order, func(uri string) bool {
+		if slices.ContainsFunc(append(parents(uri), uri), func(own string) bool { return l.uris[own] }) {
+			return false
+		}
+		delete(l.updated, uri)
+		return true
+	})
 }
 
 func (l *Listener) setTasks(ids []string) {

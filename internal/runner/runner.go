@@ -73,16 +73,12 @@ func formsOf(program string) []form {
 		return f
 	}
 	switch program {
-	case "npx":
+	case "npx", "bunx", "pnpx":
 		return []form{npx}
 	case "npm":
 		return []form{after(npx, "exec"), after(npx, "x")}
-	case "bunx":
-		return []form{npx}
 	case "bun":
 		return []form{after(npx, "x")}
-	case "pnpx":
-		return []form{npx}
 	case "pnpm":
 		return []form{after(npx, "dlx")}
 	case "uvx":

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -24,7 +23,7 @@ type Shell struct {
 	program string
 	turn    chan struct{} // capacity 1: held while the shell runs
 
-	mu    sync.Mutex
+	// The fields below are used by the holder of turn.
 	known bool
 	path  string
 }
@@ -45,8 +44,8 @@ func (s *Shell) Path(ctx context.Context) string {
 		return ""
 	}
 	defer func() { <-s.turn }()
-	if path, ok := s.result(); ok {
-		return path
+	if s.known {
+		return s.path
 	}
 	path := ""
 	if filepath.IsAbs(s.program) {
@@ -55,20 +54,8 @@ func (s *Shell) Path(ctx context.Context) string {
 	if path == "" && ctx.Err() != nil {
 		return ""
 	}
-	s.keep(path)
-	return path
-}
-
-func (s *Shell) result() (path string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.path, s.known
-}
-
-func (s *Shell) keep(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.path, s.known = path, true
+	return path
 }
 
 // Find returns the file of a program in a PATH, or "". Folders that are relative are skipped.

@@ -29,8 +29,8 @@ const (
 	// fails.
 	maxFailures = 3
 
-	// maxInputs bounds the open input requests of a task: each is a goroutine and a
-	// dialogue with a user.
+	// maxInputs bounds the open input requests of a task, with those that the server no
+	// longer lists: each is a goroutine and a dialogue with a user.
 	maxInputs = 16
 )
 
@@ -50,7 +50,7 @@ func Interval(suggested time.Duration) time.Duration {
 //
 // Each successful poll is a sign of life: it calls Pulse of the caller. Await returns
 // when the context ends, with its error, and does not cancel the task. An error that
-// leaves the task running wraps a [LeftError].
+// leaves the task running wraps a [LeftError], and is as AfterStart returns it.
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
@@ -58,7 +58,7 @@ func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, cal
 	defer cancel()
 	res, err := w.run(ctx)
 	if err != nil && !w.ended {
-		return nil, &LeftError{Err: err}
+		return nil, &LeftError{Err: AfterStart(err)}
 	}
 	return res, err
 }
@@ -72,6 +72,22 @@ func (e *LeftError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *LeftError) Unwrap() error { return e.Err }
 
+// AfterStart returns the error of the request that began a task, if a later request about
+// the task has failed with err. A Fault is one of an unknown outcome, so that the first
+// request is not sent again: its tool runs, whatever became of the later one.
+func AfterStart(err error) error {
+	f, ok := errors.AsType[*mcp.Fault](err)
+	if !ok || f.Outcome != mcp.NotDispatched {
+		return err
+	}
+	late := *f
+	late.Outcome = mcp.Unknown
+	if late.Code == mcp.CodeBackendUnavailable {
+		late.Code = mcp.CodeBackendFailed
+	}
+	return &late
+}
+
 // wait is one call of Await.
 type wait struct {
 	handler mcp.Handler
@@ -83,6 +99,7 @@ type wait struct {
 	sent     map[string]sent // answers that were sent to the server, by key
 	ready    chan answers
 	asking   sync.WaitGroup
+	open     int // questions without an answer
 	failures int
 	ended    bool // the task has ended
 }
@@ -184,6 +201,7 @@ func (w *wait) sleep(ctx context.Context, d time.Duration) error {
 		if a.err != nil {
 			return a.err
 		}
+		w.open -= len(a.values)
 		return w.update(ctx, a.values)
 	}
 }
@@ -196,9 +214,7 @@ func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 	if err := json.Unmarshal(t.Inputs, &questions); err != nil {
 		return mcp.Errorf(mcp.CodeInternalError, "the task's inputRequests are invalid")
 	}
-	if len(questions) > maxInputs {
-		return mcp.Errorf(mcp.CodeInternalError, "the task has %d open input requests, which is too many", len(questions))
-	}
+	listed := len(questions)
 	again := make(map[string]jsontext.Value)
 	for key := range questions {
 		old, answered := w.sent[key]
@@ -209,6 +225,10 @@ func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 			delete(questions, key)
 		}
 		w.asked[key] = true
+	}
+	w.open += len(questions)
+	if open := max(listed, w.open); open > maxInputs {
+		return mcp.Errorf(mcp.CodeInternalError, "the task has %d open input requests, which is too many", open)
 	}
 	if len(questions) > 0 {
 		// Ends with the answers or with ctx; Await waits for it.

@@ -330,3 +330,38 @@ func TestAwaitInputFails(t *testing.T) {
 		}
 	})
 }
+
+// A task has no more open questions than are allowed at a time, also if it asks the others
+// later and does not wait for the first ones any more.
+func TestAwaitBoundsOpenInputs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []any
+		for i := range 5 {
+			var all []string
+			for j := range 4 {
+				all = append(all, fmt.Sprintf(`"%d-%d":{"method":"elicitation/create"}`, i, j))
+			}
+			states = append(states, asking(strings.Join(all, ",")))
+		}
+		open := 0
+		c := asker{new(callertest.Recorder), func(ctx context.Context, _ string) (func() (*mcp.Result, error), error) {
+			open++
+			return func() (*mcp.Result, error) { <-ctx.Done(); return nil, ctx.Err() }, nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		got, _ := await(ctx, t, &taskServer{states: states}, c)
+		if want := "the task has 20 open input requests, which is too many (code -32603)"; got != want || open != 16 {
+			t.Errorf("got %s after %d questions, want %s after 16", got, open, want)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var states []any
+		for i := range 20 {
+			states = append(states, asking(fmt.Sprintf(`"%d":{"method":"elicitation/create"}`, i)))
+		}
+		if got, _ := await(t.Context(), t, &taskServer{states: append(states, completed)}, new(callertest.Recorder)); got != `{"n":1.0}` {
+			t.Errorf("one after the other: %s", got)
+		}
+	})
+}

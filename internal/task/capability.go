@@ -19,8 +19,7 @@ const Extension = extension.Tasks
 // Declared reports whether a capabilities object, of a client or a server, declares the
 // extension.
 func Declared(capabilities []byte) bool {
-	value := find(find(capabilities, "extensions"), Extension)
-	return len(value) > 0 && value[0] == '{'
+	return isObject(find(find(capabilities, "extensions"), Extension))
 }
 
 // DeclaredOthers reports whether a capabilities object declares any other extension that may
@@ -64,19 +63,18 @@ func (o Offer) Any() bool { return o.Extension || o.Calls }
 // OfferOf reads a server's capabilities.
 func OfferOf(capabilities []byte) Offer {
 	own := find(capabilities, "tasks")
-	has := func(value jsontext.Value) bool { return len(value) > 0 && value[0] == '{' }
 	return Offer{
 		Extension: Declared(capabilities),
-		Calls:     has(find(find(find(own, "requests"), "tools"), "call")),
-		List:      has(find(own, "list")),
-		Cancel:    has(find(own, "cancel")),
+		Calls:     isObject(find(find(find(own, "requests"), "tools"), "call")),
+		List:      isObject(find(own, "list")),
+		Cancel:    isObject(find(own, "cancel")),
 	}
 }
 
-// LegacyOffer returns the member "tasks" for a client of 2025-11-25, or nil if there
+// legacyOffer returns the member "tasks" for a client of 2025-11-25, or nil if there
 // are no tasks. For a Handler that declares only the extension it has no list, because
 // the extension has none.
-func LegacyOffer(capabilities []byte) []byte {
+func legacyOffer(capabilities []byte) []byte {
 	switch o := OfferOf(capabilities); {
 	case o.Calls:
 		return find(capabilities, "tasks")
@@ -91,19 +89,15 @@ func LegacyOffer(capabilities []byte) []byte {
 // if tools can be called as tasks, and without the member of 2025-11-25. Capabilities
 // that need no change are returned unmodified.
 func ModernOffer(capabilities []byte) []byte {
-	o := OfferOf(capabilities)
-	if o.Calls {
+	if OfferOf(capabilities).Calls {
 		capabilities = Declare(capabilities)
 	}
-	all, err := read(capabilities)
-	if err != nil || all.get("tasks") == nil {
-		return capabilities
-	}
-	return all.without("tasks").bytes()
+	return WithoutOwn(capabilities)
 }
 
 // WithoutOwn returns a client's capabilities without the tasks that the client itself
-// would run for a server (2025-11-25), which the gateway cannot follow.
+// would run for a server (2025-11-25), which the gateway cannot follow. Capabilities that
+// need no change are returned unmodified.
 func WithoutOwn(capabilities []byte) []byte {
 	all, err := read(capabilities)
 	if err != nil || all.get("tasks") == nil {
@@ -135,16 +129,10 @@ func Watches(filter []byte) bool { return find(filter, "taskIds") != nil }
 // of 2025-11-25: the Handler's own, or the equivalent of the extension. A member that
 // offers nothing is removed.
 func WithLegacyOffer(capabilities []byte) []byte {
+	offer := legacyOffer(capabilities)
 	all, err := read(capabilities)
-	if err != nil {
-		return capabilities
+	if offer == nil || err != nil {
+		return WithoutOwn(capabilities)
 	}
-	switch offer := LegacyOffer(capabilities); {
-	case offer != nil:
-		return all.with("tasks", offer).bytes()
-	case all.get("tasks") != nil:
-		return all.without("tasks").bytes()
-	default:
-		return capabilities
-	}
+	return all.with("tasks", offer).bytes()
 }

@@ -31,8 +31,6 @@ func ClientOfferOf(capabilities []byte) ClientOffer {
 	}
 }
 
-func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
-
 // Any reports whether any request can be sent as a task.
 func (o ClientOffer) Any() bool { return o.Sampling || o.Elicitation }
 
@@ -63,13 +61,7 @@ func (o ClientOffer) Serves(method string) bool {
 }
 
 // CreatedID returns the task id in a CreateTaskResult, or "" if the result is not one.
-func CreatedID(result []byte) string {
-	m, err := read(find(result, "task"))
-	if err != nil {
-		return ""
-	}
-	return m.text("taskId")
-}
+func CreatedID(result []byte) string { return textOf(find(find(result, "task"), "taskId")) }
 
 // Keep filters a result of tasks/list: it keeps the tasks for which kept returns true.
 func Keep(list []byte, kept func(id string) bool) ([]byte, error) {

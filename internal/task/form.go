@@ -196,13 +196,7 @@ func Prepend(list []byte, own [][]byte) ([]byte, error) {
 }
 
 // StatusOf reads the state of a task of either form.
-func StatusOf(raw []byte) Status {
-	m, err := read(raw)
-	if err != nil {
-		return ""
-	}
-	return Status(m.text("status"))
-}
+func StatusOf(raw []byte) Status { return Status(textOf(find(raw, "status"))) }
 
 // ErrorJSON returns an error as it appears in a failed task.
 func ErrorJSON(e *mcp.Error) []byte {
@@ -245,13 +239,7 @@ func Answers(raw []byte) (map[string][]byte, error) {
 }
 
 // RelatedID returns the task id in the related-task member of a message's _meta.
-func RelatedID(related []byte) string {
-	m, err := read(related)
-	if err != nil {
-		return ""
-	}
-	return m.text("taskId")
-}
+func RelatedID(related []byte) string { return textOf(find(related, "taskId")) }
 
 // Notice returns the params of notifications/tasks for a task: the result of tasks/get
 // without the members of a result.

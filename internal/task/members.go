@@ -6,6 +6,7 @@ package task
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -62,18 +63,10 @@ func find(raw []byte, name string) jsontext.Value {
 	return all.get(name)
 }
 
-func (m members) get(name string) jsontext.Value {
-	for i := range m {
-		if m[i].name == name {
-			return m[i].value
-		}
-	}
-	return nil
-}
+func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// text returns a string member, and "" for any other value.
-func (m members) text(name string) string {
-	value := m.get(name)
+// textOf returns the text of a string, and "" for any other value.
+func textOf(value []byte) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
@@ -84,43 +77,39 @@ func (m members) text(name string) string {
 	return string(text)
 }
 
+func (m members) index(name string) int {
+	return slices.IndexFunc(m, func(one member) bool { return one.name == name })
+}
+
+func (m members) get(name string) jsontext.Value {
+	if i := m.index(name); i >= 0 {
+		return m[i].value
+	}
+	return nil
+}
+
+// text returns a string member, and "" for any other value.
+func (m members) text(name string) string { return textOf(m.get(name)) }
+
 // with returns the members with one set, in its place or at the end.
 func (m members) with(name string, value []byte) members {
-	out := make(members, 0, len(m)+1)
-	found := false
-	for _, one := range m {
-		if one.name == name {
-			one.value, found = value, true
-		}
-		out = append(out, one)
+	out := slices.Clone(m)
+	if i := m.index(name); i >= 0 {
+		out[i].value = value
+		return out
 	}
-	if !found {
-		out = append(out, member{name, value})
-	}
-	return out
+	return append(out, member{name, value})
 }
 
 func (m members) without(names ...string) members {
-	out := make(members, 0, len(m))
-next:
-	for _, one := range m {
-		for _, name := range names {
-			if one.name == name {
-				continue next
-			}
-		}
-		out = append(out, one)
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(m), func(one member) bool { return slices.Contains(names, one.name) })
 }
 
 // renamed returns the members with one renamed in its place.
 func (m members) renamed(from, to string) members {
-	out := append(members{}, m...)
-	for i := range out {
-		if out[i].name == from {
-			out[i].name = to
-		}
+	out := slices.Clone(m)
+	if i := m.index(from); i >= 0 {
+		out[i].name = to
 	}
 	return out
 }

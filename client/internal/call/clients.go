@@ -39,14 +39,12 @@ type identity struct {
 // Note records the client of a request. It ignores the gateway's own requests: those in
 // a scope that cannot be notified, and server/discover.
 func (a *ClientsServed) Note(req *mcp.Request) {
+	if req.Method == MethodDiscover || IsInternal(req) {
+		return
+	}
 	id := identity{scope: req.Scope}
-	switch {
-	case req.Method == MethodDiscover:
-		return
-	case req.Scope == nil:
+	if req.Scope == nil {
 		id.key = KeyOf(req)
-	case req.Scope.Unrelated() == nil:
-		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

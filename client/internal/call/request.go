@@ -50,20 +50,13 @@ func WithoutTask(req *mcp.Request) (*mcp.Request, error) {
 // AboutTask returns a request on a task with the caller, scope and progress token of
 // like.
 func AboutTask(like *mcp.Request, method, id string) *mcp.Request {
-	params := append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
-	obj, err := mcp.ParseObject(params)
-	if err != nil {
-		obj = mcp.Object{} // cannot happen: an object with one string
+	params := jsonscan.AppendString([]byte(`{"taskId":`), id)
+	if token := like.Params.Raw(mcp.MetaProgressToken); token != nil {
+		params = append(append(append(params, `,"_meta":{"progressToken":`...), token...), '}')
 	}
 	own := *like
-	own.Method, own.Params, own.ParamHeaders = method, obj, nil
-	if token := like.Params.Raw(mcp.MetaProgressToken); token != nil {
-		var e mcp.Edit
-		e.Set(mcp.MetaProgressToken, token)
-		if with, err := e.Apply(&obj); err == nil {
-			own.Params = with
-		}
-	}
+	own.Method, own.ParamHeaders = method, nil
+	own.Params, _ = mcp.ParseObject(append(params, '}')) // of a string and a value that was parsed before
 	return &own
 }
 

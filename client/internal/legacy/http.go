@@ -122,7 +122,8 @@ func (w *httpConn) cacheHeaders() {
 
 func (w *httpConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	c := newHTTPCall(w.Endpoint, f, &w.group, msg)
-	return c.do(ctx, func() { w.exchange(ctx, c) })
+	c.run(ctx, func() { w.exchange(ctx, c) })
+	return c.outbound.Run(ctx)
 }
 
 // exchange POSTs a request and reads its stream, over reconnects, until the response.

@@ -63,14 +63,9 @@ func timesOf(req *mcp.Request) *mcp.Timeline {
 	return req.Timeline
 }
 
-// do runs carry and returns the call's terminal. The context of the httpCall ends with
-// ctx and with the call: once the terminal has arrived, no stream is waited for.
-func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
-	c.run(ctx, carry)
-	return c.outbound.Run(ctx)
-}
-
-// run calls carry. If ctx has ended it does nothing: outbound.Run then ends the call.
+// run calls carry. The context of the httpCall ends with ctx and with the call: once the
+// terminal has arrived, no stream is waited for. If ctx has ended, run does nothing:
+// outbound.Run then ends the call.
 //
 //nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
 func (c *httpCall) run(ctx context.Context, carry func()) {

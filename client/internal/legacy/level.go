@@ -26,7 +26,7 @@ func (s *clientSession) ensureLevel(ctx context.Context, level mcp.LogLevel) (ov
 		level = s.logLevel.begin(own)
 		over = func() { s.logLevel.end(own) }
 	}
-	if _, err := s.applyLevel(ctx, level); err != nil {
+	if _, err := s.applyLevel(ctx, level, false); err != nil {
 		s.Log.DebugContext(ctx, "backend rejected the log level")
 	}
 	return over
@@ -39,7 +39,7 @@ func (s *clientSession) serveLevel(ctx context.Context, req *mcp.Request) (*mcp.
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %.40q", name)
 	}
-	return s.applyLevel(ctx, level)
+	return s.applyLevel(ctx, level, true)
 }
 
 // logLevel is the log level of one session: what its calls ask for, and what was sent
@@ -48,6 +48,7 @@ type logLevel struct {
 	mu     sync.Mutex
 	count  [mcp.LogEmergency + 1]int
 	wanted mcp.LogLevel // the last one requested
+	failed bool         // the server has not accepted it
 	call   *setLevelCall
 }
 
@@ -78,12 +79,13 @@ func (l *logLevel) end(level mcp.LogLevel) {
 	l.count[level]--
 }
 
-// request records the level and returns the call that sends it, nil if the server has
-// it. If first is set, the caller must start the sending.
-func (l *logLevel) request(level mcp.LogLevel) (t *setLevelCall, first bool) {
+// request records the level and returns the call that sends it, nil if that is over. If
+// first is set, the caller must start the sending. A level that the server has not accepted
+// is sent again only if retry is set: a call must not wait for that each time.
+func (l *logLevel) request(level mcp.LogLevel, retry bool) (t *setLevelCall, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.wanted == level
+	known := l.wanted == level && (!l.failed || !retry)
 	l.wanted = level
 	first = l.call == nil && !known
 	if first {
@@ -101,23 +103,23 @@ func (l *logLevel) next(sent mcp.LogLevel, res *mcp.Result, err error) (next mcp
 		return l.wanted, true
 	}
 	t := l.call
-	l.call = nil
+	l.call, l.failed = nil, err != nil
 	t.res, t.err = res, err
 	close(t.done)
 	return sent, false
 }
 
 // applyLevel sends the level to the server and waits until the server has answered for the
-// newest level, at most for the write deadline.
+// newest level, at most for the write deadline. retry is as in logLevel.request.
 //
 // One goroutine at a time sends levels, as long as there is a newer one, so that a slow
 // server gets the latest one instead of all of them in parallel. That goroutine belongs
 // to no request, because other requests wait for it, and the first one may give up.
-func (s *clientSession) applyLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
+func (s *clientSession) applyLevel(ctx context.Context, level mcp.LogLevel, retry bool) (*mcp.Result, error) {
 	if len(s.offers.Logging) == 0 {
 		return call.EmptyResult()
 	}
-	t, first := s.logLevel.request(level)
+	t, first := s.logLevel.request(level, retry)
 	if first {
 		// Each attempt has the write deadline. Waited for and ended by the session's
 		// close.

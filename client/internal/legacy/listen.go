@@ -115,9 +115,6 @@ func (l *Protocol) joinListenSession(key call.ClientKey) *listenSession {
 	}
 	ls := l.listens[key]
 	if ls == nil {
-		if l.listens == nil {
-			l.listens = make(map[call.ClientKey]*listenSession)
-		}
 		ls = new(listenSession)
 		l.listens[key] = ls
 	}
@@ -125,29 +122,23 @@ func (l *Protocol) joinListenSession(key call.ClientKey) *listenSession {
 	return ls
 }
 
-// leaveListenSession ends one use. With the last one it retires the session. A session
-// that is lent is closed when it is returned.
+// leaveListenSession ends one use. With the last one it retires the session, or has it
+// closed when it is returned, if it is lent.
 func (l *Protocol) leaveListenSession(key call.ClientKey, ls *listenSession) {
+	l.mu.Lock()
+	ls.users--
+	last := ls.users == 0
+	if last {
+		delete(l.listens, key) // under the same lock, so that it gets no new user
+	}
+	l.mu.Unlock()
 	switch {
-	case !l.dropListenSession(key, ls):
+	case !last:
 	case l.pool.removeResident(&ls.scopedSession):
 		ls.clear()
 	default:
 		ls.end(l)
 	}
-}
-
-// dropListenSession removes the session if it has no users left, and reports whether it
-// did. That is decided under the lock, so that an ended session gets no new user.
-func (l *Protocol) dropListenSession(key call.ClientKey, ls *listenSession) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ls.users--
-	if ls.users > 0 {
-		return false
-	}
-	delete(l.listens, key)
-	return true
 }
 
 // listen sends sink the changes that want names: of lists for which the server has

@@ -74,8 +74,7 @@ func (p *pool) borrow(ctx context.Context, l *Protocol, req *mcp.Request) (lease
 		route := routing{onlyCall: true, questions: &questionSlot{p, req.Principal}}
 		s, err := sl.get(ctx, l, l.opener(req.Client, req, route, false))
 		if err != nil {
-			p.cancelOpen()
-			sl.end(l)
+			p.cancelOpen(l, sl)
 			return lease{}, err
 		}
 		got = &pooledSession{s: s, key: call.KeyOf(req)}
@@ -173,11 +172,26 @@ func (p *pool) dropLocked(i int) *clientSession {
 	return s
 }
 
-// cancelOpen uncounts a session that could not be opened.
-func (p *pool) cancelOpen() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
+// cancelOpen ends a session that no request got, and uncounts it when its handshake has
+// ended.
+func (p *pool) cancelOpen(l *Protocol, sl *scopedSession) {
+	hs := sl.newest()
+	sl.end(l)
+	uncount := func() {
+		if hs != nil {
+			<-hs.done
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open--
+	}
+	if hs.inProgress() {
+		// Ends with the handshake; waited for by Protocol.Close.
+		if _, ok := l.group.Start(func(context.Context) { uncount() }); ok {
+			return
+		}
+	}
+	uncount()
 }
 
 // evictOldest removes and returns the session that has been idle the longest, or nil.
@@ -228,7 +242,7 @@ func (p *pool) sweep(ctx context.Context, l *Protocol) {
 }
 
 // expired removes the sessions that have been idle for too long. It returns the time
-// until the next one expires, 0 if no session is idle.
+// until the next one may expire, 0 if no session is idle.
 func (p *pool) expired(now time.Time) (dead []*clientSession, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +261,7 @@ func (p *pool) expired(now time.Time) (dead []*clientSession, next time.Duration
 		dead = append(dead, p.dropLocked(i))
 	}
 	p.sweeping = len(p.idle) > 0
-	return dead, next
+	return dead, min(next, p.idleTime) // the end of a task shortens the time that it keeps a session
 }
 
 // close closes all idle sessions. Borrowed ones are closed when they are given back.

@@ -65,7 +65,10 @@ type Protocol struct {
 // New returns the protocol of a server to which d connects. Handshakes request the version
 // want. The caller must close it.
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
-	l := &Protocol{Setup: s, dial: d, want: want}
+	l := &Protocol{
+		Setup: s, dial: d, want: want, scoped: make(map[*scopedSession]struct{}),
+		listens: make(map[call.ClientKey]*listenSession), live: make(map[*clientSession]struct{}),
+	}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
 	l.pool.perPrincipal = s.IsPerPrincipal()
 	return l
@@ -338,8 +341,10 @@ func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 
 // Stats returns the sum over all sessions, including those that are closed.
 func (l *Protocol) Stats() session.CallStats {
-	sum := l.statsOfClosed()
-	for _, s := range l.sessions() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := l.closedStats
+	for s := range l.live {
 		sum = sum.Plus(s.calls.Stats())
 	}
 	return sum
@@ -349,7 +354,11 @@ func (l *Protocol) Stats() session.CallStats {
 // that open sessions are ended before the sessions are listed: a session opened
 // meanwhile is either on the list or refused by register.
 func (l *Protocol) Close(context.Context) {
-	for _, ls := range l.stopOpening() {
+	l.mu.Lock()
+	l.closing = true
+	listens := slices.Collect(maps.Values(l.listens))
+	l.mu.Unlock()
+	for _, ls := range listens {
 		ls.end(l)
 	}
 	l.shared.end(l)
@@ -362,14 +371,6 @@ func (l *Protocol) Close(context.Context) {
 	l.group.Close()
 }
 
-// stopOpening returns the sessions of listens, which the caller must end.
-func (l *Protocol) stopOpening() []*listenSession {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
-	return slices.Collect(maps.Values(l.listens))
-}
-
 // register adds an open session, so that close finds it. It reports false if close has
 // begun.
 func (l *Protocol) register(s *clientSession) bool {
@@ -378,36 +379,24 @@ func (l *Protocol) register(s *clientSession) bool {
 	if l.closing {
 		return false
 	}
-	if l.live == nil {
-		l.live = make(map[*clientSession]struct{})
-	}
 	l.live[s] = struct{}{}
 	return true
 }
 
 // unregister removes a session that is being closed and keeps its counters, because the
 // sum must not shrink.
-func (l *Protocol) unregister(s *clientSession, past session.CallStats) {
-	if l.remove(s, past) {
-		l.SessionEnded(time.Since(s.opening.Ready))
-	}
-}
-
-func (l *Protocol) remove(s *clientSession, past session.CallStats) bool {
+func (l *Protocol) unregister(s *clientSession) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	_, ok := l.live[s]
 	if ok {
 		delete(l.live, s)
-		l.closedStats = l.closedStats.Plus(past)
+		l.closedStats = l.closedStats.Plus(s.calls.Stats())
 	}
-	return ok
-}
-
-func (l *Protocol) statsOfClosed() session.CallStats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closedStats
+	l.mu.Unlock()
+	if ok {
+		l.tasks.sessionEnded(s)
+		l.SessionEnded(time.Since(s.opening.Ready))
+	}
 }
 
 // sessions returns the sessions that are not closed yet.
@@ -427,9 +416,8 @@ func (l *Protocol) retire(s *clientSession) {
 	}
 	s.end(s.Cut())
 	s.conn.retire()
-	past := s.calls.Stats()
 	l.group.Start(s.close) // waited for by close, bounded by the connection's close
-	l.unregister(s, past)
+	l.unregister(s)
 }
 
 // discard closes an unregistered session, on a goroutine that close waits for.

@@ -20,7 +20,7 @@ import (
 // value holds none.
 type scopedSession struct {
 	mu       sync.Mutex
-	scope    *mcp.Scope // that owns the session and ends it, or nil; set once, before trackScoped
+	scope    *mcp.Scope // that owns the session and ends it, or nil; set once, before Protocol.track
 	opening  *handshake // the newest one, in progress or not; nil before the first
 	ended    bool       // no session is accepted any more
 	users    int        // requests in progress
@@ -104,12 +104,15 @@ func (sl *scopedSession) finish(hs *handshake, s *clientSession, err error) bool
 	return !sl.ended
 }
 
-// current returns the session if it is open, otherwise nil.
-func (sl *scopedSession) current() *clientSession {
+// newest returns the newest handshake, in progress or not, or nil.
+func (sl *scopedSession) newest() *handshake {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	return sl.opening.session()
+	return sl.opening
 }
+
+// current returns the session if it is open, otherwise nil.
+func (sl *scopedSession) current() *clientSession { return sl.newest().session() }
 
 // set stores a session that was opened elsewhere. It reports false if there is one
 // already, or a handshake. old is an ended session that the caller must retire.
@@ -245,9 +248,9 @@ func (l *Protocol) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
 	if !sl.bind(scope) {
 		return sl, nil
 	}
-	l.trackScoped(sl)
+	l.track(sl, true)
 	end := func() {
-		l.untrackScoped(sl)
+		l.track(sl, false)
 		if scope.IsAbandoned() {
 			sl.hurry()
 		}
@@ -259,20 +262,15 @@ func (l *Protocol) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
 	return sl, nil
 }
 
-// trackScoped adds sl to the scopes that have not ended, untrackScoped removes it.
-func (l *Protocol) trackScoped(sl *scopedSession) {
+// track adds sl to the scopes that have not ended, or removes it.
+func (l *Protocol) track(sl *scopedSession, isOpen bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.scoped == nil {
-		l.scoped = make(map[*scopedSession]struct{})
+	if isOpen {
+		l.scoped[sl] = struct{}{}
+	} else {
+		delete(l.scoped, sl)
 	}
-	l.scoped[sl] = struct{}{}
-}
-
-func (l *Protocol) untrackScoped(sl *scopedSession) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.scoped, sl)
 }
 
 func (l *Protocol) scopedSessions() []*scopedSession {

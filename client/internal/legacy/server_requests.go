@@ -88,15 +88,11 @@ func (a *serverRequests) end(id mcp.ID) {
 // cancel cancels the request with the id, at the server's notifications/cancelled. The
 // id stays in use until the request has ended.
 func (a *serverRequests) cancel(id mcp.ID) {
-	if r := a.find(id); r != nil {
-		r.cancel()
-	}
-}
-
-func (a *serverRequests) find(id mcp.ID) *serverRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open[id]
+	if r := a.open[id]; r != nil {
+		r.cancel()
+	}
 }
 
 // serveUnrelatedRequest is serveRequest for a request that belongs to no call.

@@ -278,21 +278,16 @@ func (s *clientSession) end(err error) {
 
 // markEnded stops the session from being used for new requests. Its calls continue.
 func (s *clientSession) markEnded(err error) {
-	if s.setEnded(err) && (s.routing.scope != nil || s.OneClient && s.routing.private) {
+	s.mu.Lock()
+	first := s.endErr == nil
+	if first {
+		s.endErr = err
+		close(s.ended)
+	}
+	s.mu.Unlock()
+	if first && (s.routing.scope != nil || s.OneClient && s.routing.private) {
 		s.Announced(s.routing.scope, true)
 	}
-}
-
-// setEnded reports whether this call ended the session.
-func (s *clientSession) setEnded(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.endErr != nil {
-		return false
-	}
-	s.endErr = err
-	close(s.ended)
-	return true
 }
 
 // isAlive reports whether the session can take a call, as far as is known.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -112,29 +111,15 @@ func (d SSEDialer) resolveEndpoint(first *frame.Event) (string, error) {
 		return "", d.Unavailable(err, "its URL is not usable")
 	}
 	to, err := base.Parse(string(first.Data))
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", d.Unavailable(err, "its endpoint event is not a valid URI")
-	case to.Scheme != base.Scheme || !sameHost(to, base) || to.User != nil:
+	}
+	own, _ := call.OriginOf(d.URL) // without an origin it is that of no endpoint
+	if origin, err := call.OriginOf(to.String()); err != nil || origin != own || to.User != nil {
 		return "", d.Unavailable(nil, "its endpoint event names another origin (%.100q); messages are sent to the configured origin only", to.Scheme+"://"+to.Host)
 	}
 	to.User = base.User
 	return to.String(), nil
-}
-
-// sameHost compares hosts as an origin does: ignoring case, and with default ports.
-func sameHost(a, b *url.URL) bool {
-	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
-}
-
-func portOf(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if u.Scheme == "https" {
-		return "443"
-	}
-	return "80"
 }
 
 // sseConn is the connection of one legacy session over HTTP with SSE: messages are

@@ -6,6 +6,7 @@ package legacy
 import (
 	"bytes"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -107,18 +108,21 @@ func (t *serverTasks) hasSupport() bool {
 }
 
 // keepSession stores the session of a task and keeps it open.
-func (t *serverTasks) keepSession(principal string, task *task.Task, s *clientSession) {
+func (t *serverTasks) keepSession(principal string, one *task.Task, s *clientSession) {
 	keep := taskSessionTime
-	if task.TTL > 0 && task.TTL < keep {
-		keep = task.TTL
+	if one.Status == task.Cancelled { // it has no result
+		keep = fetchedTaskTime
 	}
-	key := taskKey{principal, task.ID}
+	if one.TTL > 0 {
+		keep = min(keep, one.TTL)
+	}
+	key := taskKey{principal, one.ID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sessions == nil {
 		t.sessions = make(map[taskKey]*clientSession)
 	}
-	if len(t.sessions) >= maxTaskSessions {
+	if t.sessions[key] == nil && len(t.sessions) >= maxTaskSessions {
 		t.evictLocked(time.Now())
 	}
 	t.sessions[key] = s
@@ -146,13 +150,16 @@ func (t *serverTasks) dropLocked(key taskKey) {
 	delete(t.sessions, key)
 }
 
-// resultFetched shortens the time that the session is kept, if err shows that the task's
-// result was returned: the server's own error ends a task as well. The result may be
-// fetched once more.
-func (t *serverTasks) resultFetched(principal, id string, err error) {
-	if !call.Answered(err) {
-		return
-	}
+// sessionEnded drops the tasks that began in a session.
+func (t *serverTasks) sessionEnded(s *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.sessions, func(_ taskKey, of *clientSession) bool { return of == s })
+}
+
+// taskEnded shortens the time that the session of a task is kept, because the result was
+// fetched or will not be. It may be fetched once more.
+func (t *serverTasks) taskEnded(principal, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := taskKey{principal, id}
@@ -422,6 +429,7 @@ func (l *Protocol) callAs(ctx context.Context, s *clientSession, req *mcp.Reques
 	if mode == asTask {
 		return mcp.NewResult(raw)
 	}
+	defer l.tasks.taskEnded(req.Principal, t.ID)
 	return s.awaitTask(ctx, req, &t, token, caller)
 }
 
@@ -441,7 +449,7 @@ func withTask(req *mcp.Request, mode taskMode) (*mcp.Request, error) {
 
 // awaitTask waits for the result of a task for a client without task support. The input
 // requests of the task arrive while tasks/result is pending, and its progress under the
-// token of the call. The task has no other owner and is cancelled with the call.
+// token of the call. The task has no other owner and is cancelled if the call ends first.
 func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task.Task, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -450,11 +458,11 @@ func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 	// Ends with tasks/result; waited for here.
 	watch.Go(func() { s.pollTask(watching, req, t, caller) })
 	res, err := s.taskResult(ctx, call.AboutTask(req, call.MethodTaskResult, t.ID), t.ID, token, caller)
-	if err != nil && ctx.Err() != nil {
+	if !call.Answered(err) {
 		s.cancelTask(t.ID)
 	}
 	if err != nil {
-		return nil, err
+		return nil, call.Unwrap(task.AfterStart(err))
 	}
 	return withoutRelated(res)
 }
@@ -525,7 +533,9 @@ func (l *Protocol) serveTask(ctx context.Context, s *clientSession, req *mcp.Req
 	switch req.Method {
 	case call.MethodTaskResult:
 		res, err := s.taskResult(ctx, req, id, mcp.ID{}, caller)
-		l.tasks.resultFetched(req.Principal, id, err)
+		if call.Answered(err) { // the server's own error ends a task as well
+			l.tasks.taskEnded(req.Principal, id)
+		}
 		return res, err
 	case call.MethodTaskGet:
 		return l.getTask(ctx, s, req, id, caller)
@@ -612,7 +622,7 @@ func (l *Protocol) endedTask(ctx context.Context, s *clientSession, req *mcp.Req
 	default:
 		return nil, err
 	}
-	l.tasks.resultFetched(req.Principal, id, err)
+	l.tasks.taskEnded(req.Principal, id)
 	return answer, err
 }
 
@@ -629,10 +639,13 @@ func (l *Protocol) cancelTask(ctx context.Context, s *clientSession, req *mcp.Re
 		return nil, err
 	}
 	l.tasks.cancelResult(req.Principal, id)
-	if !isLegacyClient(req.Client) {
-		return call.EmptyResult()
+	if isLegacyClient(req.Client) {
+		return l.convertTask(s, req, res, statusOf(res), "", nil)
 	}
-	return l.convertTask(s, req, res, statusOf(res), "", nil)
+	if err == nil {
+		l.tasks.taskEnded(req.Principal, id)
+	}
+	return call.EmptyResult()
 }
 
 // taskHasEnded reports whether the server returns a terminal state for the task of a

@@ -46,7 +46,7 @@ type crashBackoff struct {
 func (c *crashBackoff) died(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deaths = append(c.recentLocked(now), now)
+	c.deaths = append(recent(c.deaths, now, crashWindow), now)
 }
 
 // explain records how the child ended. That is the cause to fix, so it appears in the
@@ -82,34 +82,19 @@ func (c *crashBackoff) admit(now time.Time) (wait time.Duration, refused *failur
 		why := c.unstarted
 		return 0, &why
 	}
-	c.deaths = c.recentLocked(now)
+	c.deaths = recent(c.deaths, now, crashWindow)
 	n := len(c.deaths)
 	if n >= maxCrashes {
-		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now)
-		return 0, c.refusalLocked(n, next.Round(time.Second))
+		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now).Round(time.Second)
+		text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", n, crashWindow, next)
+		if c.last.text != "" {
+			text += "; " + c.last.text
+		}
+		return 0, &failure{cmp.Or(c.last.code, code.TalkExited), text}
 	}
 	if n < 2 {
 		return 0, nil
 	}
 	due := c.deaths[n-1].Add(minRespawnWait << (n - 2))
 	return max(due.Sub(now), 0), nil
-}
-
-// refusalLocked returns the failure of a start that is not allowed now. Its code is
-// that of the last exit.
-func (c *crashBackoff) refusalLocked(times int, next time.Duration) *failure {
-	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, crashWindow, next)
-	if c.last.text != "" {
-		text += "; " + c.last.text
-	}
-	return &failure{cmp.Or(c.last.code, code.TalkExited), text}
-}
-
-// recentLocked drops exits outside the window, so that the list is bounded by those
-// that count.
-func (c *crashBackoff) recentLocked(now time.Time) []time.Time {
-	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= crashWindow {
-		c.deaths = c.deaths[1:]
-	}
-	return c.deaths
 }

@@ -37,7 +37,7 @@ func (s *children) add(c *Child, now time.Time) {
 		s.running = make(map[*Child]struct{})
 	}
 	s.running[c] = struct{}{}
-	s.starts = append(recent(s.starts, now), now)
+	s.starts = append(recent(s.starts, now, startsTime), now)
 	s.starts = s.starts[max(0, len(s.starts)-maxStarts):]
 }
 
@@ -45,7 +45,7 @@ func (s *children) add(c *Child, now time.Time) {
 func (s *children) died(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends = append(recent(s.ends, now), now)
+	s.ends = append(recent(s.ends, now, startsTime), now)
 	s.ends = s.ends[max(0, len(s.ends)-maxStarts):]
 }
 
@@ -55,9 +55,9 @@ func (s *children) remove(c *Child) {
 	delete(s.running, c)
 }
 
-// recent drops times that are longer ago than startsTime.
-func recent(times []time.Time, now time.Time) []time.Time {
-	i := slices.IndexFunc(times, func(at time.Time) bool { return now.Sub(at) < startsTime })
+// recent drops times that are as long ago as d, or longer. The oldest time is the first.
+func recent(times []time.Time, now time.Time, d time.Duration) []time.Time {
+	i := slices.IndexFunc(times, func(at time.Time) bool { return now.Sub(at) < d })
 	if i < 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (l *Launcher) Figures() Figures {
 	l.children.mu.Lock()
 	defer l.children.mu.Unlock()
 	now := time.Now()
-	f.Started, f.Ended = len(recent(l.children.starts, now)), len(recent(l.children.ends, now))
+	f.Started, f.Ended = len(recent(l.children.starts, now, startsTime)), len(recent(l.children.ends, now, startsTime))
 	return f
 }
 

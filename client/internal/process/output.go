@@ -95,6 +95,7 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 	for {
 		line, cut, err := lines.NextCut()
 		if err != nil {
+			logSkipped(quota.skipped, logger)
 			return
 		}
 		entry := stderrLine{string(line), cut > 0}
@@ -103,9 +104,7 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 			continue
 		}
 		skipped, ok := quota.take(time.Now())
-		if skipped > 0 {
-			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
-		}
+		logSkipped(skipped, logger)
 		if ok {
 			attrs := []slog.Attr{slog.String("line", entry.text(secrets))}
 			if cut > 0 {
@@ -113,6 +112,13 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 			}
 			logger.LogAttrs(context.Background(), level, "backend stderr", attrs...)
 		}
+	}
+}
+
+// logSkipped logs how many lines were not logged.
+func logSkipped(n int, logger *slog.Logger) {
+	if n > 0 {
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", n))
 	}
 }
 

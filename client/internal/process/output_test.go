@@ -95,8 +95,8 @@ func TestStderrIsReadWhateverItSays(t *testing.T) {
 		if flood.N != 0 {
 			t.Errorf("%d bytes were not read", flood.N)
 		}
-		if len(logged) != 1 || logged[slog.LevelInfo] != stderrPerSec {
-			t.Errorf("logged %v, want %d at the level of information", logged, stderrPerSec)
+		if len(logged) != 2 || logged[slog.LevelInfo] != stderrPerSec || logged[slog.LevelWarn] != 1 {
+			t.Errorf("logged %v, want %d at the level of information, and one of those that are not logged", logged, stderrPerSec)
 		}
 		if got := tl.lines(nil); len(got) != stderrKept {
 			t.Errorf("%d lines are kept, want %d", len(got), stderrKept)
@@ -117,6 +117,21 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 			t.Errorf("of %d bytes %d were logged, want %q in %.40q...%q", n, got, want, log.String(), log.String()[max(0, log.Len()-20):])
 		}
 	}
+}
+
+// The lines that are not logged are counted in the log, also those of the last second before
+// the end.
+func TestLinesNotLoggedAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			tl  stderrTail
+			log strings.Builder
+		)
+		tl.drain(strings.NewReader(strings.Repeat("x\n", stderrPerSec+7)), 100, nil, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+		if want := "level=WARN msg=\"backend stderr lines not logged\" count=7\n"; !strings.HasSuffix(log.String(), want) {
+			t.Errorf("the log ends with %q, want %q", log.String()[max(0, log.Len()-100):], want)
+		}
+	})
 }
 
 func TestStderrIsEscapedOnce(t *testing.T) {

@@ -18,10 +18,3 @@ func ownGroup(cmd *exec.Cmd) {
 
 // groupRuns reports whether there are processes in a group.
 func groupRuns(pid int) bool { return pid > 1 && syscall.Kill(-pid, 0) == nil }
-
-// spawner starts processes.
-type spawner struct{}
-
-func (spawner) start(cmd *exec.Cmd) error { return cmd.Start() }
-
-func (spawner) stop() {}

@@ -29,13 +29,6 @@ func killGroup(pid int) {
 // groupRuns reports false: there are no groups.
 func groupRuns(int) bool { return false }
 
-// spawner starts processes.
-type spawner struct{}
-
-func (spawner) start(cmd *exec.Cmd) error { return cmd.Start() }
-
-func (spawner) stop() {}
-
 // readBuffered reports io.EOF: pipes have no deadlines here, after which it would be
 // needed.
 func readBuffered(*os.File, []byte) (int, error) { return 0, io.EOF }

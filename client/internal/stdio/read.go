@@ -76,7 +76,7 @@ func (p *Pipe) outputEnded() {
 // endReason returns the error of the calls in progress when reading ended.
 func (p *Pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
-		return p.Fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
+		return p.TooLong(long)
 	}
 	how, reason := p.remote.ExitReason(p.Served.Size())
 	if how == "" {

@@ -152,21 +152,21 @@ func (p *Pipe) writeAll(ctx context.Context) {
 
 // write writes parts in order and returns how many bytes were written. A server that
 // reads nothing within the write deadline is stuck, and the pipe fails.
-func (p *Pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
+func (p *Pipe) write(parts [][]byte, stuck *time.Timer) (written int, err error) {
 	for _, part := range parts {
 		for chunk := range slices.Chunk(part, writeChunk) {
 			// Each chunk has its own deadline, so that a long line to a slow server is
 			// not a failure.
 			stuck.Reset(p.Write)
 			n, err := p.remote.Write(chunk)
-			left += n
+			written += n
 			stuck.Stop()
 			if err != nil {
-				return left, err
+				return written, err
 			}
 		}
 	}
-	return left, nil
+	return written, nil
 }
 
 // stopWriting drops the queue and rejects further messages. The calls that were not
