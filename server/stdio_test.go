@@ -404,6 +404,8 @@ func TestStdioPrettyResult(t *testing.T) {
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{ "a":  1}}`)
 		c.send(raw("2", "tools/call", `{"name":"large"}`))
 		c.expect(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 50_000) + `" }}`)
+		c.send(modern("3", "tools/call", `"name":"large"`)) // to which members are added
+		c.expect(`{"jsonrpc":"2.0","id":3,"result":{"x":"` + strings.Repeat("x", 50_000) + `" ,"resultType":"complete"}}`)
 	})
 }
 
