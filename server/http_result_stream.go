@@ -128,7 +128,9 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	case f == nil && !m.Rest:
 		switch m.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			p.w.Header().Set(challengeHeader, (*p.denied).Challenge)
+			if challenge := (*p.denied).Challenge; challenge != "" {
+				p.w.Header().Set(challengeHeader, challenge)
+			}
 		case http.StatusTooManyRequests:
 			p.w.Header().Set("Retry-After", seconds((*p.denied).RetryAfter))
 		}

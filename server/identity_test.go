@@ -289,6 +289,29 @@ func TestExpiryOfSSE(t *testing.T) {
 		if took := time.Since(begin); took != time.Hour {
 			t.Errorf("the connection ended after %v", took)
 		}
+		short = creds.add("t4", "ann", time.Minute)
+		c = s.connect(short)
+		s.initializeSSE(c, short)
+		s.send(c.to, raw("3", "tools/call", `{"name":"when"}`), creds.add("t5", "ann", 0)) // which does not end
+		<-seen
+		c.next()
+		s.advance(24 * time.Hour)
+		if n := s.server.Stats().Sessions; n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+		c.cancel()
+	})
+}
+
+// A refusal without a challenge has no header for one.
+func TestDeniedWithoutChallenge(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"t": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return nil, &mcp.Denied{Status: http.StatusForbidden, Err: mcp.Errorf(mcp.CodeInvalidRequest, "no")}
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		if got := s.call("t"); got.status != 403 || got.header.Values("WWW-Authenticate") != nil {
+			t.Errorf("%d %q", got.status, got.header)
+		}
 	})
 }
 

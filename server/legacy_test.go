@@ -280,6 +280,9 @@ func TestLegacyRefusals(t *testing.T) {
 		} {
 			s.wantRefusal(tt)
 		}
+		r := s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), h)
+		r.Header["Mcp-Protocol-Version"] = []string{"2025-11-25", "2025-06-18"}
+		equal(t, "two versions", s.do(r).body, wireError("1", "-32600", `MCP-Protocol-Version header is "2025-11-25, 2025-06-18"; the session uses 2025-11-25`))
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Errorf("%d sessions, want the first one alone", got)
 		}
