@@ -158,6 +158,10 @@ func (s *Server) park(ir *inflightRequest) {
 	if !left.x.Finish(modernEncoder{}.result(nil, left.x.ID(), ir.req, inputRequiredResult(round.Questions, state))) {
 		s.cancelIfParked(ir, left.x) // it was cancelled, and no retry will follow
 	}
+	// After it was parked: EndProfile finds the request, or this does.
+	if !s.hasProfile(ir.req.Profile) {
+		s.cancelParked(s.parked.DropProfile(ir.req.Profile), errNoProfile)
+	}
 	left.progressTimer.stop()
 }
 
