@@ -33,8 +33,8 @@ const (
 	IdleCancel      EventKind = "idle_cancel"      // Detail: the id in the cancel
 )
 
-// Event is an event at the edge that the Handler does not see. Its texts are printable
-// ASCII, whatever a client sent, and contain no credentials.
+// Event is an event at the edge that the Handler does not see. Its texts contain no
+// credentials, and are printable ASCII, except for the principal, which is as authenticated.
 type Event struct {
 	Kind      EventKind
 	Principal string // "" if anonymous or unknown
