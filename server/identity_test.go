@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,6 +301,41 @@ func TestExpiryOfSSE(t *testing.T) {
 			t.Errorf("%d connections, want 1", n)
 		}
 		c.cancel()
+	})
+}
+
+// A message that waits for the session to open has the identity of its own credential, too.
+func TestIdentityOfQueuedMessages(t *testing.T) {
+	var creds credentials
+	var seen chan string
+	rest := tools(map[string]mcp.HandlerFunc{"as": func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		seen <- req.Identity.Subject
+		return result(`{"content":[]}`)
+	}})
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "server/discover" {
+			seen <- req.Identity.Subject
+			time.Sleep(time.Second)
+		}
+		return rest.Serve(ctx, req, c)
+	})
+	sseSite(t, h, server.Config{Authenticate: creds.authenticate}, func(s *site) {
+		seen = make(chan string, 4)
+		first, second := creds.add("t1", "ann", time.Hour), creds.add("t2", "ann", time.Hour)
+		creds.known["t1"].Subject, creds.known["t2"].Subject = "first", "second"
+		c := s.connect(first)
+		defer c.cancel()
+		s.send(c.to, oldest, first)
+		s.send(c.to, initialized, first)
+		s.send(c.to, raw("1", "tools/call", `{"name":"as"}`), first)
+		s.send(c.to, raw("2", "tools/call", `{"name":"as"}`), second)
+		s.send(c.to, raw("3", "ping", ""), first)
+		s.advance(2 * time.Second)
+		got := []string{<-seen, <-seen, <-seen}
+		slices.Sort(got)
+		if want := []string{"first", "first", "second"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	})
 }
 

@@ -163,7 +163,7 @@ const eras = 2
 type lineConn struct {
 	server       *Server
 	writer       *pipeWriter
-	sender                              // of all its messages
+	sender                              // of the message that is handled
 	connSession  *session.Session       // exchanges of the modern era, and messages outside of exchanges
 	id           uint64                 // distinguishes the pipe from others, and from HTTP
 	legacy       *session.Session       // nil before initialize is answered
@@ -509,8 +509,7 @@ type initializeOutcome struct {
 	answer session.Message
 }
 
-// initialize opens the session of the pipe. The Handler runs on another goroutine, which
-// ends when it answers; finish waits for it.
+// initialize opens the session of the pipe. The Handler runs on another goroutine.
 func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{stop: cancel}
@@ -520,10 +519,11 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	c.initializing = entry
+	from := c.sender // later lines change it
 	c.wg.Go(func() { // ends when the Handler answers; finish waits for it
 		defer c.server.inflight.remove(entry)
 		defer cancel(nil)
-		sess, answer, err := c.server.initialize(ctx, m, c.sender)
+		sess, answer, err := c.server.initialize(ctx, m, from)
 		if err != nil && ctx.Err() != nil {
 			err = errSessionEnded() // whatever error the Handler returns at the end of its context
 		}
@@ -544,7 +544,11 @@ func (c *lineConn) enqueue(ctx context.Context, id mcp.ID, again func()) {
 		c.refuse(ctx, c.server.refuseBegin(id, session.ErrTooMany))
 		return
 	}
-	c.queued = append(c.queued, again)
+	identity := c.identity
+	c.queued = append(c.queued, func() {
+		c.identity = identity
+		again()
+	})
 }
 
 // finishInitialize records the outcome of an initialize, answers it, and then handles the
