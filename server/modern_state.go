@@ -136,10 +136,10 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	if s.sealsStates(req) && (kind == "" || kind == stateMarked) {
 		return openedRequest{}, session.ErrUnknown // no such state is ever sent to a client
 	}
-	switch kind {
-	case "":
+	if kind == "" {
 		return openedRequest{req: req}, nil
-	case stateMarked:
+	}
+	if kind == stateMarked {
 		return withState(req, unmarkState(req.Params.Raw(mcp.FieldRequestState), text))
 	}
 	body, err := s.openState(kind, text, req)
