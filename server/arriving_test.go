@@ -551,3 +551,25 @@ func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 		}
 	})
 }
+
+// A call of 2025-11-25 for a task is answered with a task: its result is not passed on.
+func TestResultOfATaskIsGathered(t *testing.T) {
+	b := &backend{from: mcp.V20260728, write: writeWhole(filler(96 << 10))}
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "tools/call" {
+			return b.serve(ctx, req, c)
+		}
+		return result(`{"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+	})
+	bubble(t, h, server.Config{PassArriving: true}, func(s *site) {
+		b.taken, b.result = make(chan bool, 1), make(chan error, 1)
+		sess := s.session()
+		id := taskIDIn(s.post(raw("5", "tools/call", `{"name":"large","task":{}}`), sess).body)
+		if <-b.taken {
+			t.Error("the result was taken")
+		}
+		if got := s.post(raw("6", "tasks/result", `{"taskId":"`+id+`"}`), sess); !strings.Contains(got.body, filler(96<<10)) {
+			t.Errorf("tasks/result: %.300s", got.body)
+		}
+	})
+}

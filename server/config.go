@@ -157,7 +157,8 @@ type Limits struct {
 func (c Config) effective() Config {
 	c.KeepAlive = limit(c.KeepAlive, DefaultKeepAlive, never)
 	c.Grace = limit(c.Grace, DefaultGrace, never)
-	c.WriteTimeout = limit(c.WriteTimeout, DefaultWriteTimeout, never)
+	// A large piece has several times as long, which must not overflow.
+	c.WriteTimeout = min(limit(c.WriteTimeout, DefaultWriteTimeout, never), never/(largePiece/slowPiece))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

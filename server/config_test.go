@@ -20,6 +20,7 @@ func TestNoLimits(t *testing.T) {
 		Limits: server.Limits{
 			RequestBody: -1, RequestHeaders: -1, Depth: -1, Members: -1, Batch: -1, Sessions: -1, SessionsPerPrincipal: -1,
 			InFlightPerSession: -1, InFlightPerPrincipal: -1, StreamsPerSession: -1, Subscriptions: -1, SessionIdle: -1, SessionUninitialized: -1,
+			Parked: -1, Rounds: -1, InputWait: -1, EventLog: -1, EventLogs: -1, EventRetention: -1, Pending: -1, PendingPerPrincipal: -1,
 		},
 	}
 	gated(t, cfg, func(s *site, g *gate) {
@@ -37,4 +38,15 @@ func TestNoLimits(t *testing.T) {
 		}
 		get.end()
 	})
+}
+
+// The deadline of a large piece is in the future, however long a small one may take.
+func TestLargeAnswerWithoutWriteTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{-1, 50 * 365 * 24 * time.Hour} {
+		bubble(t, largeResult(1<<20), server.Config{WriteTimeout: timeout}, func(s *site) {
+			if got := s.call("large").body; len(got) < 1<<20 {
+				t.Errorf("with a timeout of %v: %d bytes", timeout, len(got))
+			}
+		})
+	}
 }

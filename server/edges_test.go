@@ -85,14 +85,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 
 // A question that is asked while the session ends fails with that reason.
 func TestQuestionOfAnEndedSession(t *testing.T) {
-	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{}`)
-	}})
-	bubble(t, h, server.Config{}, func(s *site) {
-		sess := s.session()
-		s.post(raw("1", "tools/list", ""), sess)
+	withScope(t, func(s *site, sess headers, scope *mcp.Scope) {
 		asked := make(chan error, 1)
 		go func() { // ends with the session
 			_, err := mcp.Ask(s.ctx(), scope.Unrelated(), &mcp.Request{Method: "roots/list"})
@@ -114,14 +107,8 @@ func TestQuestionOfAnEndedSession(t *testing.T) {
 // Messages that belong to no request and are no changes: log messages pass at the client's
 // level, and messages that need a request are refused.
 func TestUnrelatedMessages(t *testing.T) {
-	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"logging/setLevel": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{}`)
-	}})
-	bubble(t, h, server.Config{}, func(s *site) {
-		sess := s.session()
-		s.post(raw("1", "logging/setLevel", `{"level":"warning"}`), sess)
+	withScope(t, func(s *site, sess headers, scope *mcp.Scope) {
+		s.post(raw("2", "logging/setLevel", `{"level":"warning"}`), sess)
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		for _, n := range []*mcp.Notification{
@@ -144,14 +131,7 @@ func TestUnrelatedMessages(t *testing.T) {
 // A client that does not listen holds up nothing: messages without room are dropped and
 // counted, except changes, which merge.
 func TestUnrelatedFlood(t *testing.T) {
-	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{}`)
-	}})
-	bubble(t, h, server.Config{}, func(s *site) {
-		sess := s.session()
-		s.post(raw("1", "tools/list", ""), sess)
+	withScope(t, func(s *site, sess headers, scope *mcp.Scope) {
 		start := time.Now()
 		for i := range 3000 {
 			for _, n := range []*mcp.Notification{

@@ -33,8 +33,8 @@ const (
 	IdleCancel      EventKind = "idle_cancel"      // Detail: the id in the cancel
 )
 
-// Event is an event at the edge that the Handler does not see. Its texts are printable
-// ASCII, whatever a client sent, and contain no credentials.
+// Event is an event at the edge that the Handler does not see. Its texts contain no
+// credentials, and are printable ASCII, except for the principal, which is as authenticated.
 type Event struct {
 	Kind      EventKind
 	Principal string // "" if anonymous or unknown
@@ -69,11 +69,8 @@ func logEvents(logger *slog.Logger) func(context.Context, Event) {
 	}
 }
 
-// observeIn reports an event in a session, unless it has no kind.
+// observeIn reports an event in a session.
 func (s *Server) observeIn(ctx context.Context, sess *session.Session, remote string, e Event) {
-	if e.Kind == "" {
-		return
-	}
 	e.Principal, e.Remote, e.Session = sess.Principal, remote, sess.Scope.Key()
 	s.observe(ctx, e)
 }
@@ -85,6 +82,15 @@ func (s *Server) observeIdleCancel(ctx context.Context, from Event, id []byte) {
 	s.idleCancels.Add(1)
 	from.Kind, from.Detail = IdleCancel, string(id)
 	s.observe(ctx, from)
+}
+
+// noteRefusal counts a refusal, and reports its event if it has one.
+func (s *Server) noteRefusal(ctx context.Context, no *refusal, principal, remote string) {
+	s.refused.Add(1)
+	if no.event.Kind != "" {
+		no.event.Principal, no.event.Remote = principal, remote
+		s.observe(ctx, no.event)
+	}
 }
 
 // withEvent sets the event that the refusal is reported as.

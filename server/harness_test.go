@@ -301,6 +301,25 @@ func (s *site) handshake(initialize string) headers {
 	return headers{"Mcp-Session-Id": id}
 }
 
+// keepScope are tools with a list, which keeps the scope of the session that requests it.
+func keepScope(scope **mcp.Scope) map[string]mcp.HandlerFunc {
+	return map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		*scope = req.Scope
+		return result(`{"tools":[]}`)
+	}}
+}
+
+// withScope is bubble with a legacy session and its scope, as the Handler gets it.
+func withScope(t *testing.T, f func(s *site, sess headers, scope *mcp.Scope)) {
+	t.Helper()
+	var scope *mcp.Scope
+	bubble(t, tools(keepScope(&scope)), server.Config{}, func(s *site) {
+		sess := s.session()
+		s.post(raw("1", "tools/list", ""), sess)
+		f(s, sess, scope)
+	})
+}
+
 // result returns the result with the JSON text.
 func result(text string) (*mcp.Result, error) { return mcp.NewResult([]byte(text)) }
 

@@ -75,7 +75,7 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 		b.server.observeIdleCancel(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
 		return
 	case err != nil:
-		b.reply(session.Message{Head: jsonrpc.AppendError(nil, m.ID, parseError(err))})
+		b.refuse(ctx, refuseParse(m.ID, err))
 		return
 	}
 	switch m.Kind {
@@ -117,9 +117,9 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 // reply adds an answer without a stream.
 func (b *batch) reply(m session.Message) { b.ready = append(b.ready, m) }
 
-// refuse is reply for a refusal, which may be an event.
+// refuse is reply for a refusal.
 func (b *batch) refuse(ctx context.Context, no *refusal) {
-	b.server.observeIn(ctx, b.sess, b.remote, no.event)
+	b.server.noteRefusal(ctx, no.inSession(b.sess), b.sess.Principal, b.remote)
 	b.reply(no.message())
 }
 

@@ -127,12 +127,12 @@ func (p *response) writeEvent(m *session.Message) {
 	if e := m.Event(); !e.IsZero() {
 		id = e.String()
 	}
-	if m.Len() <= maxJoined || !frame.IsFlat(m.Body) {
+	if m.Len() <= maxJoined || !isFlat(m) {
 		p.buf = frame.AppendEvent(p.buf[:0], id, m.Head, m.Body, m.Tail)
 		p.write(p.buf)
 		return
 	}
-	// A large body without line breaks is written without a copy.
+	// A large message without line breaks is written without a copy.
 	p.buf = append(p.buf[:0], "event: message\n"...)
 	if id != "" {
 		p.buf = append(append(append(p.buf, "id: "...), id...), '\n')
@@ -142,6 +142,11 @@ func (p *response) writeEvent(m *session.Message) {
 	p.write(m.Body)
 	p.write(m.Tail)
 	p.write([]byte("\n\n"))
+}
+
+// isFlat reports whether a message has no line breaks.
+func isFlat(m *session.Message) bool {
+	return frame.IsFlat(m.Head) && frame.IsFlat(m.Body) && frame.IsFlat(m.Tail)
 }
 
 // end flushes what net/http still buffers and returns the writer to it.

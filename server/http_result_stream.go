@@ -27,11 +27,12 @@ type resultStream struct {
 }
 
 // Receive writes a result to the client while it arrives, if the response can still be
-// one object and no change is needed that requires the whole result. The goroutine of the
-// response reads and writes the result; Receive blocks until it is done.
+// one object and no change is needed that requires the whole result, such as those of a
+// Handler of this package. The goroutine of the response reads and writes the result;
+// Receive blocks until it is done.
 func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	a, ok := res.(*jsonrpc.Arriving)
-	if req := c.request.req; !ok || !c.server.cfg.PassArriving || !mayAsk(req.Method) ||
+	if req := c.request.req; !ok || !c.server.cfg.PassArriving || !mayAsk(req.Method) || c.request.handler != nil ||
 		!revision.Passes(req.Client.Version, req.Method, a) || !c.request.encoder.preparePass(req, a) {
 		return false, nil
 	}
@@ -127,7 +128,9 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	case f == nil && !m.Rest:
 		switch m.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			p.w.Header().Set(challengeHeader, (*p.denied).Challenge)
+			if challenge := (*p.denied).Challenge; challenge != "" {
+				p.w.Header().Set(challengeHeader, challenge)
+			}
 		case http.StatusTooManyRequests:
 			p.w.Header().Set("Retry-After", seconds((*p.denied).RetryAfter))
 		}

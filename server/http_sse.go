@@ -154,16 +154,20 @@ type sseConn struct {
 }
 
 // prolong keeps the connection until the credentials of a POST end, if these end later than
-// all earlier ones.
+// all earlier ones, or never.
 func (c *sseConn) prolong(identity *mcp.Identity) {
 	if c.expiry == nil || identity == nil {
 		return
 	}
+	until := identity.Expires
+	if until.IsZero() {
+		until = time.Now().Add(never)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if identity.Expires.After(c.until) {
-		c.until = identity.Expires
-		c.expiry.Reset(time.Until(c.until))
+	if until.After(c.until) {
+		c.until = until
+		c.expiry.Reset(time.Until(until))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -288,6 +289,64 @@ func TestExpiryOfSSE(t *testing.T) {
 		c.end()
 		if took := time.Since(begin); took != time.Hour {
 			t.Errorf("the connection ended after %v", took)
+		}
+		short = creds.add("t4", "ann", time.Minute)
+		c = s.connect(short)
+		s.initializeSSE(c, short)
+		s.send(c.to, raw("3", "tools/call", `{"name":"when"}`), creds.add("t5", "ann", 0)) // which does not end
+		<-seen
+		c.next()
+		s.advance(24 * time.Hour)
+		if n := s.server.Stats().Sessions; n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+		c.cancel()
+	})
+}
+
+// A message that waits for the session to open has the identity of its own credential, too.
+func TestIdentityOfQueuedMessages(t *testing.T) {
+	var creds credentials
+	var seen chan string
+	rest := tools(map[string]mcp.HandlerFunc{"as": func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		seen <- req.Identity.Subject
+		return result(`{"content":[]}`)
+	}})
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "server/discover" {
+			seen <- req.Identity.Subject
+			time.Sleep(time.Second)
+		}
+		return rest.Serve(ctx, req, c)
+	})
+	sseSite(t, h, server.Config{Authenticate: creds.authenticate}, func(s *site) {
+		seen = make(chan string, 4)
+		first, second := creds.add("t1", "ann", time.Hour), creds.add("t2", "ann", time.Hour)
+		creds.known["t1"].Subject, creds.known["t2"].Subject = "first", "second"
+		c := s.connect(first)
+		defer c.cancel()
+		s.send(c.to, oldest, first)
+		s.send(c.to, initialized, first)
+		s.send(c.to, raw("1", "tools/call", `{"name":"as"}`), first)
+		s.send(c.to, raw("2", "tools/call", `{"name":"as"}`), second)
+		s.send(c.to, raw("3", "ping", ""), first)
+		s.advance(2 * time.Second)
+		got := []string{<-seen, <-seen, <-seen}
+		slices.Sort(got)
+		if want := []string{"first", "first", "second"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// A refusal without a challenge has no header for one.
+func TestDeniedWithoutChallenge(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"t": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return nil, &mcp.Denied{Status: http.StatusForbidden, Err: mcp.Errorf(mcp.CodeInvalidRequest, "no")}
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		if got := s.call("t"); got.status != 403 || got.header.Values("WWW-Authenticate") != nil {
+			t.Errorf("%d %q", got.status, got.header)
 		}
 	})
 }

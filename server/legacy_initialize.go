@@ -11,7 +11,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
@@ -165,8 +164,7 @@ func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
 	if full.PerPrincipal {
 		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
 	}
-	seconds := (full.Wait + time.Second - 1) / time.Second
-	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
+	return no.withHeader("Retry-After", seconds(full.Wait))
 }
 
 // scopeKey identifies a session in logs: the beginning of the SHA-256 of its id. With an

@@ -6,6 +6,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -123,7 +124,7 @@ func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 		return nil
 	}
 	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
-		"%s header is %s; the session uses %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
+		"%s header is %s; the session uses %s", spelled(versionHeader), escape(strings.Join(values, ", ")), sess.Client.Version))
 }
 
 // errSessionEnded is the error of requests for which the session has ended.

@@ -261,11 +261,7 @@ func relatedTo(id string, res *mcp.Result) (*mcp.Result, error) {
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaRelatedTask, relatedTask(id))
-	obj, err := e.Apply(&res.Object)
-	if err != nil {
-		return nil, err
-	}
-	return &mcp.Result{Object: obj}, nil
+	return editResult(res, &e)
 }
 
 func relatedTask(id string) []byte {

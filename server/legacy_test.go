@@ -280,6 +280,9 @@ func TestLegacyRefusals(t *testing.T) {
 		} {
 			s.wantRefusal(tt)
 		}
+		r := s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), h)
+		r.Header["Mcp-Protocol-Version"] = []string{"2025-11-25", "2025-06-18"}
+		equal(t, "two versions", s.do(r).body, wireError("1", "-32600", `MCP-Protocol-Version header is "2025-11-25, 2025-06-18"; the session uses 2025-11-25`))
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Errorf("%d sessions, want the first one alone", got)
 		}
@@ -431,14 +434,7 @@ func TestAskIsNotAnswered(t *testing.T) {
 // A message that belongs to no request goes to the standalone stream, and waits for it for
 // a limited time.
 func TestUnrelated(t *testing.T) {
-	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{}`)
-	}})
-	bubble(t, h, server.Config{}, func(s *site) {
-		sess := s.session()
-		s.post(raw("1", "tools/list", ""), sess)
+	withScope(t, func(s *site, sess headers, scope *mcp.Scope) {
 		roots := &mcp.Request{Method: "roots/list"}
 		start := time.Now()
 		_, err := mcp.Ask(s.ctx(), scope.Unrelated(), roots)

@@ -163,7 +163,7 @@ const eras = 2
 type lineConn struct {
 	server       *Server
 	writer       *pipeWriter
-	sender                              // of all its messages
+	sender                              // of the message that is handled
 	connSession  *session.Session       // exchanges of the modern era, and messages outside of exchanges
 	id           uint64                 // distinguishes the pipe from others, and from HTTP
 	legacy       *session.Session       // nil before initialize is answered
@@ -175,8 +175,6 @@ type lineConn struct {
 	cancelListen context.CancelFunc // ends the inner listen; nil before it
 	inputEnded   bool               // the client has closed its end
 	gone         bool               // the client does not read any more either
-
-	principal string // "" on the standard streams of a process
 
 	// Of a connection over HTTP with SSE, which serves only the legacy era; zero on a
 	// pipe.
@@ -279,17 +277,13 @@ func (c *lineConn) send(ctx context.Context, m session.Message) {
 // sendError answers with an error that belongs to no exchange. It blocks while the stream
 // is full, so that invalid input is read no faster than the client reads the errors.
 func (c *lineConn) sendError(ctx context.Context, id mcp.ID, err *mcp.Error) {
-	c.server.refused.Add(1)
-	c.send(ctx, session.Message{Head: jsonrpc.AppendError(nil, id, err)})
+	c.refuse(ctx, refuseMessage(0, id, err))
 }
 
-// refuse is sendError for a refusal that may be an event.
+// refuse answers with a refusal, like sendError.
 func (c *lineConn) refuse(ctx context.Context, no *refusal) {
-	if no.event.Kind != "" {
-		no.event.Principal, no.event.Remote = c.principal, c.remote
-		c.server.observe(ctx, no.event)
-	}
-	c.sendError(ctx, no.id, no.err)
+	c.server.noteRefusal(ctx, no, c.principal, c.remote)
+	c.send(ctx, no.message())
 }
 
 // handleLine serves one line. An invalid line is answered with an error, and the next one
@@ -298,7 +292,8 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 	limits := &c.server.cfg.Limits
 	if long, ok := errors.AsType[*frame.TooLongError](l.err); ok {
 		m, _ := mcp.Parse(long.Head, limits.message()) // for the id, if it is at the beginning
-		c.sendError(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody)))
+		err := mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody))
+		c.refuse(ctx, refuseMessage(0, m.ID, err).withEvent(Limited, "limits.requestBody"))
 		return
 	}
 	if !jsonrpc.IsBatch(l.data) {
@@ -310,12 +305,12 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 		return
 	}
 	if c.legacy == nil || c.legacy.Client.Version != mcp.V20250326 {
-		c.sendError(ctx, mcp.ID{}, refuseBatch().err)
+		c.refuse(ctx, refuseBatch())
 		return
 	}
 	parts, err := jsonrpc.SplitBatch(l.data, limits.Batch, limits.message())
 	if err != nil {
-		c.sendError(ctx, mcp.ID{}, parseError(err))
+		c.refuse(ctx, refuseParse(mcp.ID{}, err))
 		return
 	}
 	for _, part := range parts {
@@ -330,7 +325,7 @@ func (c *lineConn) handleMessage(ctx context.Context, data []byte) {
 		c.reportIgnored(ctx, &m)
 		return
 	case err != nil:
-		c.sendError(ctx, m.ID, parseError(err))
+		c.refuse(ctx, refuseParse(m.ID, err))
 		return
 	}
 	switch m.Kind {
@@ -365,7 +360,7 @@ func (c *lineConn) request(ctx context.Context, m *mcp.Message) {
 	// wait for one that is being opened.
 	switch {
 	case c.inFlight(m.ID):
-		c.sendError(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)
+		c.refuse(ctx, c.server.refuseBegin(m.ID, session.ErrDuplicate))
 	case isModernLine(m) && !c.sse:
 		c.modernRequest(ctx, m)
 	case m.Method == "ping":
@@ -438,7 +433,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 	case x == nil:
 		c.refuse(ctx, no)
 	default:
-		c.server.observe(ctx, no.event)
+		c.server.noteRefusal(ctx, no, c.principal, c.remote)
 		x.Finish(no.message())
 	}
 }
@@ -446,8 +441,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m, c.identity)
 	if no != nil {
-		c.server.observeIn(ctx, c.legacy, c.remote, no.event)
-		c.send(ctx, no.message())
+		c.refuse(ctx, no.inSession(c.legacy))
 		return
 	}
 	c.start(taskCtx, ir)
@@ -515,8 +509,7 @@ type initializeOutcome struct {
 	answer session.Message
 }
 
-// initialize opens the session of the pipe. The Handler runs on another goroutine, which
-// ends when it answers; finish waits for it.
+// initialize opens the session of the pipe. The Handler runs on another goroutine.
 func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{stop: cancel}
@@ -526,10 +519,11 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	c.initializing = entry
+	from := c.sender // later lines change it
 	c.wg.Go(func() { // ends when the Handler answers; finish waits for it
 		defer c.server.inflight.remove(entry)
 		defer cancel(nil)
-		sess, answer, err := c.server.initialize(ctx, m, c.sender)
+		sess, answer, err := c.server.initialize(ctx, m, from)
 		if err != nil && ctx.Err() != nil {
 			err = errSessionEnded() // whatever error the Handler returns at the end of its context
 		}
@@ -550,7 +544,11 @@ func (c *lineConn) enqueue(ctx context.Context, id mcp.ID, again func()) {
 		c.refuse(ctx, c.server.refuseBegin(id, session.ErrTooMany))
 		return
 	}
-	c.queued = append(c.queued, again)
+	identity := c.identity
+	c.queued = append(c.queued, func() {
+		c.identity = identity
+		again()
+	})
 }
 
 // finishInitialize records the outcome of an initialize, answers it, and then handles the

@@ -153,11 +153,11 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 	w.writeLine(&session.Message{Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
-// writeLine writes a message as one line. A large body is written without a copy, unless
-// it has line breaks, which JSON allows between its tokens and a line does not
+// writeLine writes a message as one line. A large message is written without a copy,
+// unless it has line breaks, which JSON allows between its tokens and a line does not
 // (2025-11-25, basic/transports, "stdio").
 func (w *pipeWriter) writeLine(m *session.Message) {
-	if m.Len() > maxJoined && frame.IsFlat(m.Body) {
+	if m.Len() > maxJoined && isFlat(m) {
 		w.write(m.Head)
 		w.write(m.Body)
 		w.write(frame.AppendLine(w.buf[:0], m.Tail))

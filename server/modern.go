@@ -72,6 +72,10 @@ func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Me
 	}
 	if ir.kind == kindListen {
 		defer stopTimer(atExpiry(from.identity, func() { ir.tearDown(errExpired) }))
+		// After the start: EndProfile finds the listen, or this does.
+		if !s.hasProfile(from.profile) {
+			ir.tearDown(errNoProfile)
+		}
 	}
 	s.answerAttempt(p, r, ir, ir.x, c)
 	return nil

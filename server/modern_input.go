@@ -158,6 +158,10 @@ func (s *Server) park(ir *inflightRequest) {
 	if !left.x.Finish(modernEncoder{}.result(nil, left.x.ID(), ir.req, inputRequiredResult(round.Questions, state))) {
 		s.cancelIfParked(ir, left.x) // it was cancelled, and no retry will follow
 	}
+	// After it was parked: EndProfile finds the request, or this does.
+	if !s.hasProfile(ir.req.Profile) {
+		s.cancelParked(s.parked.DropProfile(ir.req.Profile), errNoProfile)
+	}
 	left.progressTimer.stop()
 }
 
@@ -223,12 +227,10 @@ func modernAsk(req *mcp.Request) []byte {
 		}
 	}
 	params := e.AppendTo(nil, &req.Params)
-	return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
-		if name == "elicitationId" && req.Method == "elicitation/create" {
-			return nil
-		}
-		return value
-	})
+	if req.Method == "elicitation/create" {
+		params = withoutMember(params, "elicitationId")
+	}
+	return params
 }
 
 // inputRequiredResult returns the result that asks the client. All its parts are valid
@@ -283,8 +285,15 @@ func (s *Server) withResume(ir *inflightRequest, res *mcp.Result) (*mcp.Result, 
 	body := append(binary.AppendUvarint(nil, uint64(rounds)), res.Resume...)
 	var e mcp.Edit
 	e.SetText(mcp.FieldRequestState, s.sealState(stateResume, ir.req, time.Now().Add(stateTTL), body))
+	return editResult(res, &e)
+}
+
+func editResult(res *mcp.Result, e *mcp.Edit) (*mcp.Result, error) {
 	obj, err := e.Apply(&res.Object)
-	return &mcp.Result{Object: obj}, err
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: obj}, nil
 }
 
 // resumedRequest returns the request of a client that was asked by withResume, in its original
@@ -304,10 +313,7 @@ func resumedRequest(req *mcp.Request, body []byte) (openedRequest, error) {
 			resumed.Answers[key] = answer
 		}
 	}
-	var e mcp.Edit
-	e.Delete(mcp.FieldInputResponses)
-	e.Delete(mcp.FieldRequestState)
-	opened, err := withEdit(req, &e)
+	opened, err := withoutInput(req)
 	if err == nil {
 		opened.req.Resumed = resumed
 	}
@@ -369,11 +375,7 @@ func (s *Server) protectState(req *mcp.Request, res *mcp.Result) (*mcp.Result, e
 	default:
 		return res, nil
 	}
-	params, err := e.Apply(&res.Object)
-	if err != nil {
-		return nil, err
-	}
-	return &mcp.Result{Object: params}, nil
+	return editResult(res, &e)
 }
 
 // urlElicitationResult translates the error with which a backend of 2025-11-25 asks for
@@ -415,10 +417,7 @@ func restartRequest(req *mcp.Request, count []byte) (openedRequest, error) {
 			return openedRequest{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request requires was not visited: %s", action)
 		}
 	}
-	var e mcp.Edit
-	e.Delete(mcp.FieldInputResponses)
-	e.Delete(mcp.FieldRequestState)
-	r, err := withEdit(req, &e)
+	r, err := withoutInput(req)
 	r.restarts, _ = strconv.Atoi(string(count)) // written by urlElicitationResult
 	return r, err
 }

@@ -136,32 +136,25 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	if s.sealsStates(req) && (kind == "" || kind == stateMarked) {
 		return openedRequest{}, session.ErrUnknown // no such state is ever sent to a client
 	}
+	if kind == "" {
+		return openedRequest{req: req}, nil
+	}
+	if kind == stateMarked {
+		return withState(req, unmarkState(req.Params.Raw(mcp.FieldRequestState), text))
+	}
+	body, err := s.openState(kind, text, req)
+	if err != nil {
+		return openedRequest{}, err
+	}
 	switch kind {
 	case stateParked:
-		id, err := s.openState(kind, text, req)
-		return openedRequest{req: req, parkedID: string(id)}, err
+		return openedRequest{req: req, parkedID: string(body)}, nil
 	case stateRestart:
-		count, err := s.openState(kind, text, req)
-		if err != nil {
-			return openedRequest{}, err
-		}
-		return restartRequest(req, count)
+		return restartRequest(req, body)
 	case stateResume:
-		body, err := s.openState(kind, text, req)
-		if err != nil {
-			return openedRequest{}, err
-		}
 		return resumedRequest(req, body)
-	case stateSealed:
-		state, err := s.openState(kind, text, req)
-		if err != nil {
-			return openedRequest{}, err
-		}
-		return withState(req, state)
-	case stateMarked:
-		return withState(req, unmarkState(req.Params.Raw(mcp.FieldRequestState), text))
 	default:
-		return openedRequest{req: req}, nil
+		return withState(req, body)
 	}
 }
 
@@ -169,6 +162,14 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 func withState(req *mcp.Request, state []byte) (openedRequest, error) {
 	var e mcp.Edit
 	e.Set(mcp.FieldRequestState, state)
+	return withEdit(req, &e)
+}
+
+// withoutInput returns the request as it was before its client was asked.
+func withoutInput(req *mcp.Request) (openedRequest, error) {
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	e.Delete(mcp.FieldRequestState)
 	return withEdit(req, &e)
 }
 

@@ -371,32 +371,43 @@ func TestModernCallOutlivesTheBodyDeadline(t *testing.T) {
 	})
 }
 
-// A large result passes unmodified, as JSON and on a stream.
+// A large result passes as JSON and on a stream, with what is added to it and what is
+// beside it. Its line breaks do not end an event.
 func TestLargeResult(t *testing.T) {
-	for _, pretty := range []bool{false, true} {
-		text := `{"resultType":"complete","x":"` + strings.Repeat("0123456789", 100_000) + `"}`
-		if pretty {
-			text = strings.Replace(text, ",", ",\r\n  ", 1)
-		}
-		h := tools(map[string]mcp.HandlerFunc{
-			"json": fixedResult(text),
-			"sse": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-				if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
-					return nil, err
+	text := `{"resultType":"complete","x":"` + strings.Repeat("0123456789", 100_000) + `"}`
+	pretty := strings.Replace(text, ",", ",\r\n  ", 1)
+	untyped := strings.Replace(pretty, `"resultType":"complete"`, `"y":1`, 1)
+	for name, tt := range map[string]struct{ result, beside, want string }{
+		"plain":                 {text, "", text},
+		"line breaks":           {pretty, "", pretty},
+		"line breaks, edited":   {untyped, "", strings.TrimSuffix(untyped, "}") + `,"resultType":"complete"}`},
+		"line breaks beside it": {text, ",\"z\":\n1", text},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := func() (*mcp.Result, error) {
+				m, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":`+tt.result+tt.beside+`}`), mcp.Limits{})
+				return &m.Result, err
+			}
+			h := tools(map[string]mcp.HandlerFunc{
+				"json": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return answer() },
+				"sse": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+					if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
+						return nil, err
+					}
+					return answer()
+				},
+			})
+			want := `{"jsonrpc":"2.0","id":1,"result":` + tt.want + tt.beside + `}`
+			bubble(t, h, server.Config{}, func(s *site) {
+				if got := s.call("json").body; got != want {
+					t.Errorf("JSON: %d bytes, want %d", len(got), len(want))
 				}
-				return result(text)
-			},
-		})
-		want := `{"jsonrpc":"2.0","id":1,"result":` + text + `}`
-		bubble(t, h, server.Config{}, func(s *site) {
-			if got := s.call("json").body; got != want {
-				t.Errorf("JSON: %d bytes, want %d", len(got), len(want))
-			}
-			events := s.call("sse").events(t)
-			flat := strings.NewReplacer("\r", " ", "\n", " ")
-			if len(events) != 2 || flat.Replace(events[1]) != flat.Replace(want) {
-				t.Errorf("SSE: %d events; want the result as the second", len(events))
-			}
+				events := s.call("sse").events(t)
+				flat := strings.NewReplacer("\r", " ", "\n", " ")
+				if len(events) != 2 || flat.Replace(events[1]) != flat.Replace(want) {
+					t.Errorf("SSE: %d events; want the result as the second", len(events))
+				}
+			})
 		})
 	}
 }

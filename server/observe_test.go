@@ -226,6 +226,66 @@ func TestEventsOnAPipe(t *testing.T) {
 	})
 }
 
+// Events on a pipe, and on a connection of HTTP with SSE, have the principal. A message that
+// exceeds a limit is one, as over HTTP.
+func TestEventsHaveTheirPrincipal(t *testing.T) {
+	const alice = "alice"
+	w := &watcher{}
+	cfg := server.Config{Observe: w.observe, Limits: server.Limits{Depth: 10, RequestBody: 1000}}
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`
+	pipesAs(t, &mcp.Identity{Principal: alice}, tools(nil), cfg, func(c *console) {
+		for _, tt := range []struct {
+			line string
+			want server.Event
+		}{
+			{`{"jsonrpc":"2.0","id":3,"result":{}}`, server.Event{Kind: server.Stray, Detail: "3"}},
+			{cancel, server.Event{Kind: server.IdleCancel, Detail: "4"}},
+			{raw("1", "ping", nested(10)), server.Event{Kind: server.Limited, Detail: "limits.depth"}},
+			{strings.Repeat(" ", 1001), server.Event{Kind: server.Limited, Detail: "limits.requestBody"}},
+			{modern("1", "tools/call", `"name":"x","requestState":"sbp1.x"`), server.Event{Kind: server.UnknownState}},
+		} {
+			c.send(tt.line)
+			if tt.want.Kind == server.Limited || tt.want.Kind == server.UnknownState {
+				c.next()
+			}
+			synctest.Wait()
+			tt.want.Principal = alice
+			w.wantOnly(t, string(tt.want.Kind), tt.want)
+		}
+	})
+	cfg.Authenticate = identified(func(*http.Request) (string, error) { return alice, nil })
+	sseSite(t, tools(nil), cfg, func(s *site) {
+		c := s.connect()
+		defer c.cancel()
+		s.send(c.to, cancel)
+		synctest.Wait()
+		w.wantOnly(t, "over SSE", server.Event{Kind: server.IdleCancel, Principal: alice, Remote: connection, Detail: "4"})
+	})
+}
+
+// A request that does not reach the Handler is counted as refused, on each transport.
+func TestRefusedRequestsAreCounted(t *testing.T) {
+	const removed = `{"jsonrpc":"2.0","id":5,"method":"server/discover"}`
+	bubble(t, tools(nil), server.Config{}, func(s *site) {
+		sess := s.handshake(opening("2025-03-26"))
+		s.post(removed, sess)
+		s.post("["+removed+",{}]", sess)
+		if got := s.server.Stats().Refused; got != 3 {
+			t.Errorf("%d requests were refused over HTTP, want 3", got)
+		}
+	})
+	pipes(t, tools(nil), server.Config{}, func(c *console) {
+		c.handshake()
+		for _, line := range []string{removed, "{}"} {
+			c.send(line)
+			c.next()
+		}
+		if got := c.server.Stats().Refused; got != 2 {
+			t.Errorf("%d requests were refused on a pipe, want 2", got)
+		}
+	})
+}
+
 // Guard makes the checks of the endpoint, with the same answers, except for the method,
 // which is left to the next handler.
 func TestGuard(t *testing.T) {

@@ -495,3 +495,50 @@ func TestProfileRemovedDuringInitialize(t *testing.T) {
 		}
 	})
 }
+
+// A call that asks its client after its profile was removed ends, since no retry can reach it;
+// and so does a listen that begins after that.
+func TestProfileRemovedDuringARequest(t *testing.T) {
+	var remove func()
+	var ended chan error
+	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		remove()
+		res, err := ask("roots/list", "{}")(ctx, req, c)
+		ended <- err
+		return res, err
+	}})
+	profiled(t, h, server.Config{}, func(s *site, known *profiles) {
+		remove = func() {
+			known.remove("a")
+			s.server.EndProfile("a")
+		}
+		ended = make(chan error, 1)
+		begin := time.Now()
+		s.post(askableCall("1", `"name":"ask"`), modernHeaders("tools/call", "ask"), at("a"))
+		if err := <-ended; err == nil || time.Since(begin) > time.Second {
+			t.Errorf("the call ended with %v after %v", err, time.Since(begin))
+		}
+	})
+	var s *server.Server
+	checked := false
+	cfg := server.Config{HasProfile: func(string) bool {
+		if checked {
+			return false
+		}
+		checked = true
+		s.EndProfile("a") // after the check, and before the listen begins
+		return true
+	}}
+	bubble(t, h, cfg, func(site *site) {
+		s = site.server
+		site.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.ServeHTTP(w, r.WithContext(server.WithProfile(r.Context(), "a")))
+		})
+		st := site.open(site.ctx(), http.MethodPost, modern("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeaders("subscriptions/listen", ""))
+		defer st.close()
+		site.advance(time.Minute)
+		if n := s.Stats().InFlight; n != 0 {
+			t.Errorf("%d listens of a removed profile are open", n)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -198,6 +199,23 @@ func TestAnswerWithoutMemory(t *testing.T) {
 		sleep(time.Millisecond)
 		if pending := s.server.Stats().Pending; pending != 0 {
 			t.Errorf("%d bytes are pending at the end", pending)
+		}
+	})
+}
+
+// What a client on a pipe does not read counts for its principal.
+func TestAnswersOnAPipeCountForThePrincipal(t *testing.T) {
+	cfg := server.Config{Limits: server.Limits{PendingPerPrincipal: 100 << 10}}
+	pipesAs(t, &mcp.Identity{Principal: "alice"}, largeResult(1<<20), cfg, func(c *console) {
+		c.send(modern("1", "tools/call", `"name":"large"`))
+		synctest.Wait()
+		c.send(modern("2", "tools/call", `"name":"large"`))
+		synctest.Wait()
+		if got := c.next(); len(got) < 1<<20 {
+			t.Errorf("the first answer: %.300s", got)
+		}
+		if got := c.next(); !strings.Contains(got, "limits.pendingPerPrincipal") || !strings.Contains(got, `"outcome":"not_dispatched"`) {
+			t.Errorf("the second answer: %.300s", got)
 		}
 	})
 }

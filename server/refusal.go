@@ -73,25 +73,17 @@ func errShuttingDown() *mcp.Error {
 	return f.Wire()
 }
 
-// parseError returns the error for bytes that do not parse. If a limit was exceeded, the
-// message names its key, as for every limit that an operator can raise.
-func parseError(err error) *mcp.Error {
+// refuseParse returns the refusal of a message that does not parse. If a limit was
+// exceeded, the error names its key, as for every limit that an operator can raise.
+func refuseParse(id mcp.ID, err error) *refusal {
 	pe, ok := errors.AsType[*mcp.ParseError](err)
 	if !ok {
-		return mcp.Errorf(mcp.CodeParseError, "the body is not a JSON-RPC message")
+		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeParseError, "the body is not a JSON-RPC message"))
 	}
-	wire := pe.Wire()
+	no := refuseMessage(http.StatusBadRequest, id, pe.Wire())
 	if key := limitOf(pe); key != "" {
-		wire.Message += " (limits." + key + ")"
-	}
-	return wire
-}
-
-// refuseParse returns the refusal of a body that does not parse or exceeds a limit.
-func refuseParse(id mcp.ID, err error) *refusal {
-	no := refuseMessage(http.StatusBadRequest, id, parseError(err))
-	if pe, ok := errors.AsType[*mcp.ParseError](err); ok && limitOf(pe) != "" {
-		return no.withEvent(Limited, "limits."+limitOf(pe))
+		no.err.Message += " (" + key + ")"
+		no.withEvent(Limited, key)
 	}
 	return no
 }
@@ -101,11 +93,11 @@ func refuseParse(id mcp.ID, err error) *refusal {
 func limitOf(pe *mcp.ParseError) string {
 	switch pe.Exceeded {
 	case mcp.LimitDepth:
-		return "depth"
+		return "limits.depth"
 	case mcp.LimitMembers:
-		return "members"
+		return "limits.members"
 	case mcp.LimitBatch:
-		return "batch"
+		return "limits.batch"
 	default:
 		return ""
 	}
@@ -159,11 +151,7 @@ func refuseSession(id mcp.ID) *refusal {
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }
 
 func (s *Server) refuse(p *response, r *http.Request, no *refusal, from sender) {
-	s.refused.Add(1)
-	if no.event.Kind != "" {
-		no.event.Principal, no.event.Remote = from.principal, r.RemoteAddr
-		s.observe(r.Context(), no.event)
-	}
+	s.noteRefusal(r.Context(), no, from.principal, r.RemoteAddr)
 	if no.hidden {
 		s.serveHidden(p, r)
 		return

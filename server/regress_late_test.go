@@ -170,10 +170,7 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 	const idle = 10 * time.Minute
 	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}})
+	h := tools(keepScope(&scope))
 	bubble(t, h, server.Config{Limits: server.Limits{SessionIdle: idle}}, func(s *site) {
 		sess := s.session()
 		s.post(raw("1", "tools/list", ""), sess)

@@ -188,10 +188,7 @@ func (s *site) resourceUpdated(scope *mcp.Scope) {
 // next GET: it is kept until there is one.
 func TestM042ChangeOnABrokenConnection(t *testing.T) {
 	var scope *mcp.Scope
-	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}}
+	m := keepScope(&scope)
 	breaks := map[string]func(*site, *stream){
 		"the client stops reading": func(s *site, _ *stream) { s.advance(server.DefaultWriteTimeout) },
 		"the client goes away":     func(s *site, st *stream) { st.close(); s.advance(0) },
@@ -230,10 +227,7 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 // written that way counts as not delivered.
 func TestChangeForDisconnectedClient(t *testing.T) {
 	var scope *mcp.Scope
-	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}}
+	m := keepScope(&scope)
 	withChanges(t, m, func(s *site, _ *changing) {
 		sess := s.session()
 		s.post(raw("1", "tools/list", ""), sess)
@@ -258,10 +252,7 @@ func TestChangeForDisconnectedClient(t *testing.T) {
 // room again.
 func TestStreamsOfASessionAreBounded(t *testing.T) {
 	var scope *mcp.Scope
-	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}}
+	m := keepScope(&scope)
 	withChanges(t, m, func(s *site, h *changing) {
 		h.acked = make(chan struct{}, 32)
 		sess := s.session()
@@ -324,10 +315,7 @@ func TestM057ReconnectRepeatsNothing(t *testing.T) {
 // the first that opens.
 func TestM056PendingChangeIsSentOnce(t *testing.T) {
 	var scope *mcp.Scope
-	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}}
+	m := keepScope(&scope)
 	withChanges(t, m, func(s *site, h *changing) {
 		sess := s.session()
 		s.post(raw("1", "tools/list", ""), sess)
@@ -409,10 +397,7 @@ func TestM170StreamsAreNotCountedTwice(t *testing.T) {
 // worse, whichever is first.
 func TestM047NotifyWhileASessionEnds(t *testing.T) {
 	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}})
+	h := tools(keepScope(&scope))
 	for range 20 {
 		bubble(t, h, server.Config{}, func(s *site) {
 			sess := s.session()

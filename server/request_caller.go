@@ -347,12 +347,7 @@ func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 	case mode != "url" && v >= mcp.V20251125:
 		return params
 	case mode != "url":
-		return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
-			if name == "mode" {
-				return nil
-			}
-			return value
-		})
+		return withoutMember(params, "mode")
 	}
 	for name := range jsonscan.Members(params) {
 		if name == "elicitationId" {
@@ -360,6 +355,15 @@ func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 		}
 	}
 	return jsonscan.WithMember(params, "elicitationId", jsonscan.AppendString(nil, rand.Text()))
+}
+
+func withoutMember(object []byte, member string) []byte {
+	return jsonscan.RewriteMembers(object, func(name string, value []byte) []byte {
+		if name == member {
+			return nil
+		}
+		return value
+	})
 }
 
 // withdraw cancels a question, and notifies the client if the question was sent.

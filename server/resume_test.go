@@ -475,10 +475,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 // one, and once nothing is kept any more a GET still works.
 func TestM057QuestionsAreNotRepeated(t *testing.T) {
 	var scope *mcp.Scope
-	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{"tools":[]}`)
-	}}
+	m := keepScope(&scope)
 	bubble(t, tools(m), server.Config{Limits: server.Limits{InputWait: time.Hour}}, func(s *site) {
 		sess := s.session()
 		s.post(raw("1", "tools/list", ""), sess)

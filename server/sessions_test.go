@@ -249,19 +249,16 @@ func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
 // The scope of a pipe never yields: its client could not open another session.
 func TestPipeDoesNotYield(t *testing.T) {
 	var scope *mcp.Scope
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		scope = req.Scope
-		return result(`{}`)
-	}})
+	h := tools(keepScope(&scope))
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.handshake()
 		c.send(raw("1", "tools/list", ""))
-		c.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`)
 		if scope.Yield() {
 			t.Error("the scope of a pipe has yielded")
 		}
 		c.send(raw("2", "tools/list", ""))
-		c.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		c.expect(`{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`)
 	})
 }
 

@@ -33,13 +33,19 @@ type console struct {
 // pipes runs f in a bubble with a client on a pipe, and ends it afterwards.
 func pipes(t *testing.T, h mcp.Handler, cfg server.Config, f func(*console)) {
 	t.Helper()
+	pipesAs(t, nil, h, cfg, f)
+}
+
+// pipesAs is pipes for a client with an identity.
+func pipesAs(t *testing.T, identity *mcp.Identity, h mcp.Handler, cfg server.Config, f func(*console)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		client, srv := memnet.Pipe(memnet.DefaultBuffer)
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &console{t: t, server: server.New(h, cfg), conn: client, lines: bufio.NewScanner(client), done: make(chan error, 1), cancel: cancel}
 		c.lines.Buffer(nil, 16<<20)
 		go func() { // ends with the pipe or ctx
-			err := c.server.ServeStdio(ctx, srv, srv)
+			err := c.server.ServeStdioAs(ctx, identity, srv, srv)
 			_ = srv.CloseWrite()
 			c.done <- err
 		}()
@@ -404,6 +410,8 @@ func TestStdioPrettyResult(t *testing.T) {
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{ "a":  1}}`)
 		c.send(raw("2", "tools/call", `{"name":"large"}`))
 		c.expect(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 50_000) + `" }}`)
+		c.send(modern("3", "tools/call", `"name":"large"`)) // to which members are added
+		c.expect(`{"jsonrpc":"2.0","id":3,"result":{"x":"` + strings.Repeat("x", 50_000) + `" ,"resultType":"complete"}}`)
 	})
 }
 

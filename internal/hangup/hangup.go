@@ -24,23 +24,18 @@ func Within(w any, d time.Duration) bool {
 	if !ok || !isKnown {
 		return false
 	}
-	if hasHungUp(conn) {
-		return true
-	}
 	late := time.NewTimer(d)
 	defer late.Stop()
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
-	for {
+	for !hasHungUp(conn) {
 		select {
 		case <-look.C:
-			if hasHungUp(conn) {
-				return true
-			}
 		case <-late.C:
 			return false
 		}
 	}
+	return true
 }
 
 // lookInterval is the time between two looks.

@@ -14,10 +14,10 @@ func IsAnswer(method string, raw []byte) bool {
 	switch method {
 	case "elicitation/create":
 		var a struct {
+			Action  string                    `json:"action"`
 			Content map[string]jsontext.Value `json:"content"`
 		}
-		action := Action(raw)
-		return json.Unmarshal(raw, &a) == nil && (action == "accept" || action == "decline" || action == "cancel")
+		return json.Unmarshal(raw, &a) == nil && (a.Action == "accept" || a.Action == "decline" || a.Action == "cancel")
 	case "sampling/createMessage":
 		var a struct {
 			Role    string         `json:"role"`

@@ -31,7 +31,7 @@ var edgeMutations = []edgeMutation{
 	{"a modern client that closes its stream cancels (I25)", "went on for .* after it was cancelled", "server/modern.go",
 		"if p.aborted && !x.Cancel(errDisconnected) && ir.parked != nil {", "if p.aborted && ir.parked != nil {"},
 	{"a legacy client that disconnects does not cancel (I25)", "was stopped, and nobody had asked", "server/legacy_requests.go",
-		"	s.answer(p, r, ir, sess, ir.x, c)\n	return nil\n", "	go func() { <-r.Context().Done(); ir.x.Cancel(errDisconnected) }()\n	s.answer(p, r, sess, ir.x, c)\n	return nil\n"},
+		"	s.answer(p, r, ir, sess, ir.x, c)\n	return nil\n", "	go func() { <-r.Context().Done(); ir.x.Cancel(errDisconnected) }()\n	s.answer(p, r, ir, sess, ir.x, c)\n	return nil\n"},
 	{"a tools/call that may have run is not sent again (DELIVERY 5.4)", "was executed [0-9]+ times", "client/internal/call/retry.go",
 		"f.Code == mcp.CodeBackendFailed && isReadOnly(req):", "f.Code == mcp.CodeBackendFailed:"},
 	{"what has left may have been executed (DELIVERY 5.1)", "was executed [0-9]+ times|was executed, and the error says that it was not", "client/internal/httpconn/request_body.go",
