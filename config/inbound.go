@@ -17,7 +17,6 @@ import (
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
-	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/principal"
 )
 
@@ -340,19 +339,11 @@ func checkIntrospection(c *Config, r *reader) {
 }
 
 func checkIntrospect(in *Introspect, p place, r *reader) {
-	id, secret, key := p.key("clientId"), p.key("clientSecret"), p.key("clientKey")
-	hasSecret, hasKey := !in.ClientSecret.IsZero() || r.has(secret), !in.ClientKey.IsZero() || r.has(key)
+	id := p.key("clientId")
 	if in.ClientID == "" && !r.hasOrMeant(id) {
 		r.report(p, "add it, as the issuer has registered the gateway", "%q has no %q", p.name, id.name)
 	}
-	switch {
-	case hasSecret && hasKey:
-		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
-	case !hasSecret && !hasKey && !r.hasOrMeant(secret, key):
+	if !checkCredential(in.ClientSecret, in.ClientKey, p, r) {
 		r.report(p, `add "clientSecret" or "clientKey"`, "%q has no credential of the client", p.name)
-	case !in.ClientKey.IsZero() && !r.has(key):
-		if _, err := oauth.ParseSigningKey([]byte(in.ClientKey.Reveal())); err != nil {
-			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
-		}
 	}
 }

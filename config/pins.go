@@ -112,7 +112,7 @@ func (r *reader) readLock() *pins.Lock {
 		if syntax, ok := errors.AsType[*pins.SyntaxError](err); ok {
 			p.Line, p.Message = syntax.Line, syntax.Message
 		}
-		r.problems = append(r.problems, p)
+		r.add(p)
 	}
 	return lock
 }

@@ -90,7 +90,8 @@ func policyForm() form {
 	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
 		read(r, n, p, into)
 		if _, found := n.Member("otherwise"); !found && n.Kind == configfile.Mapping && !r.hasOrMeant(p, p.key("otherwise")) {
-			r.reject(p, `write "otherwise: deny", or allow`, `%q does not specify what holds for what no rule decides`, p.name)
+			r.report(p, `write "otherwise: deny", or allow`, `%q does not specify what holds for what no rule decides`, p.name)
+			r.meant[p.key("otherwise").path] = true
 		}
 	}
 	return f

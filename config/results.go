@@ -115,7 +115,7 @@ func checkResults(c *Config, r *reader) {
 	checkWord(r, p.key("structured"), c.Results.Structured, StructuredPass, StructuredError, StructuredCut)
 	checkMaxResult(c.Results.Max, p.key("max"), r)
 	for i := range c.Servers {
-		if s := &c.Servers[i]; s.Results != nil {
+		if s := &c.Servers[i]; s.Results != nil && !s.Disabled {
 			checkMaxResult(s.Results.Max, s.place().key(resultsKey).key("max"), r)
 		}
 	}
