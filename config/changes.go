@@ -16,7 +16,7 @@ func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
 		if s := &next.Servers[i]; !s.Disabled && !c.runs(s) {
-			paths = append(paths, place{}.key(serversKey).key(s.Name).path)
+			paths = append(paths, s.place().path)
 		}
 	}
 	if c.Audit != next.Audit {
@@ -51,7 +51,7 @@ func (c *Config) Reloads(next *Config) []string {
 	named := func(name string) func(Backend) bool { return func(s Backend) bool { return s.Name == name } }
 	for i := range next.Servers {
 		s := &next.Servers[i]
-		path := place{}.key(serversKey).key(s.Name).path
+		path := s.place().path
 		switch old := slices.IndexFunc(c.Servers, named(s.Name)); {
 		case old < 0:
 			changes = append(changes, path+" added")

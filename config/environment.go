@@ -40,7 +40,7 @@ func (r *reader) noteEnvironment(c *Config) {
 // noteMemory adds a note on a limit that a system does not hold.
 func (r *reader) noteMemory(s *Backend, system string) {
 	if s.Memory > 0 && system == "windows" {
-		p := place{}.key(serversKey).key(s.Name).key("memory")
+		p := s.place().key("memory")
 		r.note(p, "limit the memory of the gateway and all that it starts by a container or a job", "%q has no effect on Windows, where the memory of processes is not measured", p.name)
 	}
 }
@@ -52,7 +52,7 @@ func (r *reader) noteEnvFile(c *Config, s *Backend) {
 	if s.EnvFile == "" || err != nil {
 		return
 	}
-	p := place{}.key(serversKey).key(s.Name).key("envFile")
+	p := s.place().key("envFile")
 	if isReadableByAll(info) {
 		r.note(p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
@@ -111,7 +111,7 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 // noteProgram adds a note on a program that cannot be found. Only what is known to be the
 // name of a program is shown: the rest may come from a variable with a secret.
 func (r *reader) noteProgram(s *Backend) {
-	p := place{}.key(serversKey).key(s.Name).key("command")
+	p := s.place().key("command")
 	err := findProgram(s.Command, s.Cwd)
 	first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " ")
 	isLine := err != nil && spaced && rest != "" && findProgram(first, s.Cwd) == nil

@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -28,6 +29,16 @@ type form struct {
 	elem   *form        // of the elements of a list or of a mapping with arbitrary keys
 	keys   []key        // of a mapping with known keys
 	others []foreignKey // likewise
+}
+
+// then returns the form with a step after reading, for keys that depend on each other.
+func (f form) then(step func(r *reader, n configfile.Node, p place, into reflect.Value)) form {
+	read := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		read(r, n, p, into)
+		step(r, n, p, into)
+	}
+	return f
 }
 
 // textAs is a string that convert makes the value of the field.
@@ -268,24 +279,38 @@ func quantity[F ~int64](want string, parse func(string) (F, error), hint func(st
 
 // count is a whole number above zero, or "none".
 func count() form {
+	f := positive(fmt.Sprintf("write %q for no limit", none))
+	f.want = "a whole number"
+	number := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		if n.Kind == configfile.Text && n.Text == none {
+			into.SetInt(noLimit)
+			return
+		}
+		number(r, n, p, into)
+	}
+	return f
+}
+
+// positive is a whole number above zero. Zero is rejected, because it could mean no capacity or
+// no limit. hint is for what is not a number.
+func positive(hint string) form { return wholeNumber("a whole number above zero", hint, math.MaxInt) }
+
+// wholeNumber is a whole number from 1 to most.
+func wholeNumber(want, hint string, most int) form {
 	return form{
-		want: "a whole number",
+		want: want,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			v, err := strconv.Atoi(n.Text)
-			hint := fmt.Sprintf("write %q for no limit", none)
-			switch {
-			case n.Kind == configfile.Text && n.Text == none:
-				into.SetInt(noLimit)
-				return
-			case err == nil && v > 0 && n.Kind == configfile.Integer:
+			switch isValid := err == nil && 0 < v && v <= most; {
+			case isValid && n.Kind == configfile.Integer:
 				into.SetInt(int64(v))
-				return
 			// A quoted number is the only mistake that is hard to see.
-			case err == nil && v > 0:
-				hint = "write it without quotes"
+			case isValid:
+				r.reject(p, "write it without quotes", "%q must be %s", p.name, want)
+			default:
+				r.reject(p, hint, "%q must be %s", p.name, want)
 			}
-			// Zero is rejected, too: it could mean no capacity or no limit.
-			r.reject(p, hint, "%q must be a whole number above zero", p.name)
 		},
 	}
 }

@@ -33,7 +33,7 @@ func (r *reader) noteLiteral(text string, p place) {
 // noteArgs adds notes on arguments that are valid and seldom meant. It does not show
 // them, as variables in them may be secrets.
 func (r *reader) noteArgs(s *Backend) {
-	p := place{}.key(serversKey).key(s.Name).key("args")
+	p := s.place().key("args")
 	for i, arg := range s.Args {
 		at := p.item(i)
 		value := arg

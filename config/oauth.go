@@ -10,11 +10,9 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
@@ -176,17 +174,9 @@ func checkExchanges(c *Config, r *reader) {
 
 // port is a number of a port.
 func port() form {
-	return form{
-		want: "a port",
-		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
-			v, err := strconv.Atoi(n.Text)
-			if n.Kind != configfile.Integer || err != nil || v <= 0 || v >= 1<<16 {
-				r.reject(p, "", "%q must be a whole number from 1 to 65535", p.name)
-				return
-			}
-			into.SetInt(int64(v))
-		},
-	}
+	f := wholeNumber("a whole number from 1 to 65535", "", 1<<16-1)
+	f.want = "a port"
+	return f
 }
 
 // checkPageUsers notes sign-ins with pages that cannot know their user: it has no token to enter there.

@@ -59,7 +59,7 @@ func quotaKeys() []key {
 		{"calls", callRate(), "", "How many calls may be made in which time, such as 600/1m. Required."},
 		// A client sends several calls at once, and then none until its user has read the
 		// results.
-		{"burst", positive(), "", "How many calls may be made at once, after a time without any. The default is the number in \"calls\"."},
+		{"burst", positive("such as 10"), "", "How many calls may be made at once, after a time without any. The default is the number in \"calls\"."},
 	}
 }
 
@@ -108,25 +108,6 @@ func parseRate(text string) (rate Rate, problem, hint string) {
 		return Rate{}, "its time " + err.Error(), hint
 	}
 	return Rate{Calls: n, Every: d}, "", ""
-}
-
-// positive is a whole number above zero.
-func positive() form {
-	const want = "a whole number above zero"
-	return form{
-		want: want,
-		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
-			v, err := strconv.Atoi(n.Text)
-			switch {
-			case err == nil && v > 0 && n.Kind == configfile.Integer:
-				into.SetInt(int64(v))
-			case err == nil && v > 0:
-				r.reject(p, "write it without quotes", "%q must be %s", p.name, want)
-			default:
-				r.reject(p, `such as 10`, "%q must be %s", p.name, want)
-			}
-		},
-	}
 }
 
 func checkQuotas(c *Config, r *reader) {

@@ -41,7 +41,7 @@ func checkServers(c *Config, r *reader) {
 	seen := make(map[string]bool)
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		p := place{}.key(serversKey).key(s.Name)
+		p := s.place()
 		// Also if the server has another prefix: the name is in logs, metrics and headings of
 		// instructions.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
