@@ -85,6 +85,9 @@ func (r *reader) literal(text string, p place) {
 
 // noteWriters adds notes on others that may be able to write a file, and so run anything.
 func (r *reader) noteWriters(c *Config, p place, file string) {
+	if c.Reload == ReloadManual {
+		return
+	}
 	var e Exposure
 	e.Add(c)
 	name := "this file"
@@ -95,13 +98,10 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 		name = fmt.Sprintf("the file of %q", p.name)
 	}
 	for _, who := range e.Of(file) {
-		switch c.Reload {
-		case ReloadManual:
-			return
-		case ReloadAuto:
+		if c.Reload == ReloadAuto {
 			r.note(p, `remove "reload: auto"`,
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
-		default:
+		} else {
 			r.note(p, "keep it in a folder that neither a server nor another user can write",
 				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}

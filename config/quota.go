@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
@@ -148,23 +147,7 @@ func checkOn(c *Config, patterns []string, list place, r *reader) {
 	}
 	for i, pattern := range patterns {
 		at := list.item(i)
-		sign := strings.IndexAny(pattern, foreignSigns)
-		switch {
-		case r.has(at):
-		case pattern == "":
-			r.report(at, "remove it", "%q is empty", at.name)
-		case strings.TrimSpace(pattern) != pattern:
-			r.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
-		case strings.ContainsFunc(pattern, unicode.IsControl):
-			r.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
-		case strings.Contains(pattern, ":"): // of URIs, which may have any of the signs
-		case pattern[0] == '!':
-			r.report(at, "write the patterns of the items that it is for", "%.80q begins with !, which has no meaning here", pattern)
-		case sign >= 0 && pattern[sign] == ',':
-			r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
-		case sign >= 0:
-			r.report(at, "only * is special: it matches any characters", "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
-		default:
+		if !r.has(at) && checkPattern(pattern, at, strings.Contains(pattern, ":"), "write the patterns of the items that it is for", r) {
 			c.noteUnmatched(pattern, at, r)
 		}
 	}

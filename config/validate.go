@@ -31,8 +31,7 @@ func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
-		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
+		checkSealingKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
 		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkPageUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
@@ -300,15 +299,11 @@ func checkLimits(c *Config, r *reader) {
 	}
 }
 
-// checkStateKeys requires keys of sufficient length, and notes repeated ones: an operator that
+// checkSealingKeys requires keys of sufficient length, and notes repeated ones: an operator that
 // adds a new key and repeats the old one has replaced nothing. Neither keys nor their lengths
 // are shown: the reader of a problem may not be allowed to know them.
-func checkStateKeys(c *Config, r *reader) {
+func checkSealingKeys(c *Config, r *reader) {
 	checkKeys(c.State.Keys, place{}.key("state").key("keys"), r)
-}
-
-// checkCredentialsKeys is checkStateKeys for the keys of credentials.
-func checkCredentialsKeys(c *Config, r *reader) {
 	checkKeys(c.Credentials.Keys, place{}.key("credentials").key("keys"), r)
 }
 

@@ -56,7 +56,7 @@ func checkServers(c *Config, r *reader) {
 			continue // only its form was checked, or it was rejected
 		}
 		for _, check := range []func(*Backend, place, *reader){
-			checkTransport, checkCommand, checkURL, checkHeaders, checkOAuth, checkHelper, checkEnv, checkEra, checkPrefix, notePlaceholders, checkPatterns, checkFilters, checkRenames,
+			checkTransport, checkCommand, checkURL, checkHeaders, checkOAuth, checkHelper, checkEnv, checkEra, checkPrefix, notePlaceholders, checkFilters, checkRenames,
 		} {
 			check(s, p, r)
 		}
