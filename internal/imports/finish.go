@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
@@ -44,8 +45,8 @@ func (e *entry) finishProgram() string {
 		if e.Args[i], ok = e.replace(e.home(e.Args[i]), at); !ok {
 			return at + " has a ${ without an end"
 		}
-		switch flag, value, _ := strings.Cut(e.Args[i], "="); {
-		case isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]):
+		flag, value, _ := strings.Cut(e.Args[i], "=")
+		if isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]) {
 			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 	}
@@ -65,7 +66,7 @@ func (e *entry) splitCommand() {
 	if len(words) < 2 || strings.ContainsAny(words[0], `/\`) {
 		return
 	}
-	if quoted, err := split(e.Command); err == nil && !strings.Contains(e.Command, `\`) {
+	if quoted, err := Words(e.Command); err == nil && !strings.Contains(e.Command, `\`) {
 		words = quoted
 	}
 	e.note(e.line, "the command is a whole line, and is split into a program and %d arguments", len(words)-1)
@@ -318,20 +319,16 @@ func (e *entry) finishFilters() {
 	if len(e.Include) == 0 || len(e.Exclude) == 0 {
 		return
 	}
-	matches := func(pattern, name string) bool {
-		ok, err := path.Match(pattern, name)
-		return err == nil && ok
-	}
 	// What is excluded has precedence in all clients. A configuration must not name it twice.
-	e.Include = slices.DeleteFunc(e.Include, func(name string) bool {
-		return slices.ContainsFunc(e.Exclude, func(pattern string) bool { return matches(pattern, name) })
+	e.Include = slices.DeleteFunc(e.Include, func(included string) bool {
+		return slices.ContainsFunc(e.Exclude, func(excluded string) bool { return glob.Covers(excluded, included) })
 	})
 	if len(e.Include) == 0 {
 		e.Disabled = true
 		e.note(e.line, "all tools of the server are excluded, so that it is disabled")
 	}
-	e.Exclude = slices.DeleteFunc(e.Exclude, func(name string) bool {
-		return !slices.ContainsFunc(e.Include, func(pattern string) bool { return matches(pattern, name) || matches(name, pattern) })
+	e.Exclude = slices.DeleteFunc(e.Exclude, func(excluded string) bool {
+		return !slices.ContainsFunc(e.Include, func(included string) bool { return glob.Overlap(excluded, included) })
 	})
 }
 

@@ -130,8 +130,9 @@ func Read(src Source, data []byte) (*Result, error) {
 
 // reader collects the servers of one text.
 type reader struct {
-	src    Source
-	result *Result
+	src     Source
+	result  *Result
+	builtIn int // the number of extensions of a collection that are parts of their client
 }
 
 func (r *reader) note(line int, format string, args ...any) {

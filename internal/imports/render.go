@@ -42,7 +42,7 @@ func (s *Server) Entry() string {
 	}
 	list := func(key string, values []string) {
 		if len(values) > 0 {
-			line(key, "["+strings.Join(each(values, flowScalar), ", ")+"]")
+			line(key, "["+strings.Join(each(values, scalar), ", ")+"]")
 		}
 	}
 	pairs := func(key string, values []Pair) {
@@ -111,8 +111,6 @@ func scalar(text string) string {
 	// JSON escapes these for HTML; YAML has no need of it.
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted))
 }
-
-func flowScalar(text string) string { return scalar(text) }
 
 // isReserved reports whether a plain scalar could be a number, a boolean, null or an
 // indicator, in any version of YAML.
