@@ -13,7 +13,6 @@ package configedit
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
@@ -286,8 +285,9 @@ func (f File) entry(name string) (*document, *mapping, error) {
 	return d, entry, err
 }
 
+// find returns the first member with a key.
 func find(n configfile.Node, key string) (configfile.Member, bool) {
-	i := slices.IndexFunc(n.Members, func(m configfile.Member) bool { return m.Key == key })
+	i := indexOf(n, key)
 	if i < 0 {
 		return configfile.Member{}, false
 	}

@@ -20,14 +20,12 @@ const (
 	maxDepth = 32
 )
 
-// SyntaxError is an error of the syntax of a file.
+// SyntaxError is a mistake in the syntax of a file.
 type SyntaxError struct {
 	At      Position
 	Message string
 	Hint    string
 }
-
-func (e *SyntaxError) Error() string { return e.Message }
 
 // Parse parses a file of either syntax. An empty file is a Null.
 func Parse(data []byte, isJSON bool) (Node, *SyntaxError) {
