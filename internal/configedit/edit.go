@@ -173,8 +173,8 @@ func (f File) Enabled(name string) bool {
 }
 
 // Literals returns the texts of the file that may be credentials: variables as NAME=value,
-// headers, and texts that may be URLs. References to variables are not replaced. It returns
-// nothing for an invalid file.
+// headers, and texts that may be URLs. Other secrets are listed like variables. References to
+// variables are not replaced. It returns nothing for an invalid file.
 func (f File) Literals() (env []string, headers http.Header, urls []string) {
 	headers = make(http.Header)
 	d, err := parse(f)
@@ -184,24 +184,43 @@ func (f File) Literals() (env []string, headers http.Header, urls []string) {
 	servers, _ := d.serversNode()
 	for _, server := range servers.Members {
 		for _, m := range server.Value.Members {
-			if m.Value.Kind == configfile.Text {
+			switch {
+			case m.Value.Kind == configfile.Text:
 				urls = append(urls, m.Value.Text)
-			}
-			for _, field := range m.Value.Members {
-				if m.Key == "headers" {
+			case m.Key == "headers":
+				for _, field := range m.Value.Members {
 					headers.Add(field.Key, field.Value.Text)
-				} else {
-					env = append(env, field.Key+"="+field.Value.Text)
 				}
+			default:
+				env = appendTexts(env, m.Value, func(string) bool { return true })
 			}
 		}
 	}
-	state, _ := d.root.Member("state")
-	keys, _ := state.Member("keys")
-	for _, key := range keys.Items {
-		env = append(env, "STATE_KEY="+key.Text)
+	for _, m := range d.root.Members {
+		if m.Key == serversKey || m.Key == editorsKey {
+			continue
+		}
+		env = appendTexts(env, m.Value, func(key string) bool { return key == "clientSecret" || key == "clientKey" })
+		keys, _ := m.Value.Member("keys") // of state and credentials
+		for _, key := range keys.Items {
+			env = append(env, "STATE_KEY="+key.Text)
+		}
 	}
 	return env, headers, urls
+}
+
+// appendTexts appends the texts below a node with some keys, as KEY=text.
+func appendTexts(texts []string, n configfile.Node, is func(key string) bool) []string {
+	for _, m := range n.Members {
+		if m.Value.Kind == configfile.Text && is(m.Key) {
+			texts = append(texts, m.Key+"="+m.Value.Text)
+		}
+		texts = appendTexts(texts, m.Value, is)
+	}
+	for _, item := range n.Items {
+		texts = appendTexts(texts, item, is)
+	}
+	return texts
 }
 
 // setDisabled sets "disabled", and also "enabled" if the entry has it: other programs write
