@@ -29,8 +29,8 @@ func browserKeys() []key {
 	return []key{
 		{"issuer", text(), "", "The name of one of \"auth.issuers\". Its \"principal\" is applied to the claims of ID tokens, too."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the issuer. The redirect URI to register there is \"publicURL\" with /oauth/identity."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 		// Not more by default: the name of the user needs none of the other claims.
 		{"scopes", listOf(text()), "", "Scopes to request besides openid, for claims that \"principal\" needs, such as profile."},
 	}

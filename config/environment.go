@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
-	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
 // noteEnvironment adds notes on the environment of a valid file: on others that may read or
@@ -77,8 +76,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 
 // literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
-	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[") || strings.HasPrefix(p.path, "credentials.keys[")
-	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
+	if !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
 		r.literals = append(r.literals, place{path: p.path, name: p.name}) // at its key
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -155,14 +156,24 @@ func auditFile() form {
 // it is most often one that was not filled in.
 func secret() form {
 	return textAs(func(r *reader, text string, p place) Secret {
+		if redact.IsSecretName(p.name) {
+			r.literal(text, p)
+		}
+		return NewSecret(r.expand(text, p, true))
+	})
+}
+
+// credential is a secret that is one whatever its name is.
+func credential() form {
+	return textAs(func(r *reader, text string, p place) Secret {
 		r.literal(text, p)
 		return NewSecret(r.expand(text, p, true))
 	})
 }
 
-// stateKey is a secret that should be generated, and is called so in documents.
+// stateKey is a credential that should be generated, and is called a secret in documents.
 func stateKey() form {
-	f := secret()
+	f := credential()
 	f.want = "a secret"
 	return f
 }

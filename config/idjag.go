@@ -24,8 +24,8 @@ func authorizationServerKeys() []key {
 		// Required beyond loopback, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "Its issuer. The identity provider is asked for an assertion for exactly this one. Without it, the one that a server on this machine names is used."},
 		{"clientId", nonEmpty(), "", "The gateway's client id there, which the identity provider puts into assertions."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 	}
 }
 

@@ -84,8 +84,8 @@ func tlsKeys() []key {
 func introspectKeys() []key {
 	return []key{
 		{"clientId", nonEmpty(), "", "The gateway's client id at the issuer."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 	}
 }
 

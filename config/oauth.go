@@ -114,8 +114,8 @@ func oauthKeys() []key {
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address. For the grant idJag it is the identity provider, and so are the client and its credential below."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 		{"clientMetadata", oneOf(MetadataAuto, MetadataNone), "", "Whether the address of the gateway's client metadata may be its client id: where the authorization server supports it (auto, the default), or never (none)."},
 		// Reread, because the platform that writes it replaces it.
 		{"assertion", pathname(), "", "The file with the assertion of the gateway's identity, for the grant jwtBearer. It is read for each use."},
