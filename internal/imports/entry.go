@@ -76,7 +76,10 @@ func (e *entry) keys(n configfile.Node) {
 }
 
 func isOrAre(keys []string) string {
-	quoted := each(keys, strconv.Quote)
+	quoted := make([]string, len(keys))
+	for i, key := range keys {
+		quoted[i] = strconv.Quote(key)
+	}
 	if len(keys) == 1 {
 		return quoted[0] + " is"
 	}

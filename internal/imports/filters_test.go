@@ -31,7 +31,7 @@ func TestFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Parse("x.yaml", imports.Render(result.Servers), nil)
+		c, err := config.Parse("x.yaml", render(t, result.Servers), nil)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue

@@ -59,13 +59,13 @@ func TestMoveSecrets(t *testing.T) {
 		{"an address", `{"a": {"url": "https://h/mcp?team=blue&api_key=real%2Bvalue&x=1"}}`,
 			[]imports.Secret{{"A_API_KEY", "real%2Bvalue"}}, []string{`url: "https://h/mcp?team=blue&api_key=${A_API_KEY}&x=1"`}, nil},
 		{"a user in an address", `{"a": {"url": "https://me:real-value@h/mcp"}}`,
-			[]imports.Secret{{"A_TOKEN", "bWU6cmVhbC12YWx1ZQ=="}}, []string{`Authorization: "Basic ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
+			[]imports.Secret{{"A_TOKEN", "bWU6cmVhbC12YWx1ZQ=="}}, []string{`Authorization: "Basic ${A_TOKEN}"`, `url: https://h/mcp`}, nil},
 		{"a user in an address beside a header", `{"a": {"url": "https://me:real-value@h/mcp", "headers": {"authorization": "Bearer real-other"}}}`,
-			[]imports.Secret{{"A_TOKEN", "real-other"}}, []string{`authorization: "Bearer ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
+			[]imports.Secret{{"A_TOKEN", "real-other"}}, []string{`authorization: "Bearer ${A_TOKEN}"`, `url: https://h/mcp`}, nil},
 		{"arguments", `{"a": {"command": "x", "args": ["--api-key=real-value", "--token", "real-other", "-e", "FORGE_TOKEN=real-third", "--header", "X-Api-Key:real-fourth", "postgres://u:real-fifth@h/db", "--db=postgres://u:real-sixth@h/db"]}}`,
 			[]imports.Secret{{"A_API_KEY", "real-value"}, {"A_TOKEN", "real-other"}, {"FORGE_TOKEN", "real-third"}, {"A_API_KEY_2", "real-fourth"},
 				{"A_URL", "postgres://u:real-fifth@h/db"}, {"A_URL_2", "postgres://u:real-sixth@h/db"}},
-			[]string{`args: ["--api-key=${A_API_KEY}", --token, "${A_TOKEN}", -e, "FORGE_TOKEN=${FORGE_TOKEN}", --header, "X-Api-Key:${A_API_KEY_2}", "${A_URL}", "--db=${A_URL_2}"]`}, nil},
+			[]string{`args: ["--api-key=${A_API_KEY}", --token, "${A_TOKEN}", "-e", "FORGE_TOKEN=${FORGE_TOKEN}", --header, "X-Api-Key:${A_API_KEY_2}", "${A_URL}", "--db=${A_URL_2}"]`}, nil},
 		{"placeholders", `{"a": {"command": "x", "env": {"FORGE_TOKEN": "YOUR_TOKEN", "ROOT": "/path/to/root"}}}`,
 			nil, []string{`FORGE_TOKEN: "${FORGE_TOKEN}"`, "ROOT: /path/to/root", "disabled: true"}, nil},
 	} {
@@ -76,7 +76,7 @@ func TestMoveSecrets(t *testing.T) {
 			if diff := cmp.Diff(tt.want, moved); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			text := string(imports.Render(servers))
+			text := string(render(t, servers))
 			for _, line := range tt.entry {
 				if !strings.Contains(text, line+"\n") {
 					t.Errorf("no %s in\n%s", line, text)
@@ -115,7 +115,7 @@ func TestKeepSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if text := string(imports.Render(servers)); !strings.Contains(text, "real-value") || !strings.Contains(text, "FORGE_TOKEN: real-other\n") {
+	if text := string(render(t, servers)); !strings.Contains(text, "real-value") || !strings.Contains(text, "FORGE_TOKEN: real-other\n") {
 		t.Errorf("a secret is missing in\n%s", text)
 	}
 }
