@@ -252,6 +252,7 @@ func ownHeaders() []string {
 
 // checkAddress takes the parts out of an address that must not be in a configuration.
 func (e *entry) checkAddress(address string) string {
+	address = e.withoutUser(address)
 	e.URL = address
 	if strings.Contains(address, "${") {
 		return "" // known only with its variables
@@ -270,22 +271,32 @@ func (e *entry) checkAddress(address string) string {
 	if u.Fragment != "" {
 		e.note(e.line, "the part of the address after # is not imported: it is never sent")
 		u.Fragment, u.RawFragment = "", ""
-	}
-	if u.User != nil {
-		if slices.ContainsFunc(e.Headers, func(p Pair) bool { return strings.EqualFold(p.Name, "Authorization") }) {
-			e.note(e.line, "the user in the address is not imported: the Authorization header is used instead")
-		} else {
-			password, _ := u.User.Password()
-			basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-			e.note(e.line, "the user in the address becomes a header")
-			e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
-		}
-		u.User = nil
-	}
-	if u.String() != address && (strings.Contains(address, "#") || strings.Contains(address, "@")) {
 		e.URL = u.String()
 	}
 	return ""
+}
+
+// withoutUser returns an address without the user in it, who becomes a header.
+func (e *entry) withoutUser(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(strings.NewReplacer("?", "/", "#", "/").Replace(rest), "/")
+	at := strings.LastIndexByte(host, '@')
+	if at < 0 {
+		return address
+	}
+	switch u, err := url.Parse("//" + rest[:at] + "@host"); {
+	case slices.ContainsFunc(e.Headers, func(p Pair) bool { return strings.EqualFold(p.Name, "Authorization") }):
+		e.note(e.line, "the user in the address is not imported: the Authorization header is used instead")
+	case err != nil || strings.Contains(rest[:at], "${"):
+		e.Disabled, e.Unfinished = true, true
+		e.note(e.line, `the user in the address is not imported, and the server is disabled (write an Authorization header in "headers", and remove "disabled")`)
+	default:
+		password, _ := u.User.Password()
+		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+		e.note(e.line, "the user in the address becomes a header")
+		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
+	}
+	return scheme + "://" + rest[at+1:]
 }
 
 // isPort reports whether a text is a port, or empty.

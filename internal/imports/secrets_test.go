@@ -4,6 +4,7 @@
 package imports_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -117,5 +118,42 @@ func TestKeepSecrets(t *testing.T) {
 	}
 	if text := string(render(t, servers)); !strings.Contains(text, "real-value") || !strings.Contains(text, "FORGE_TOKEN: real-other\n") {
 		t.Errorf("a secret is missing in\n%s", text)
+	}
+}
+
+// TestUserInAddress checks that the user in an address becomes a header, also if the rest of the
+// address is not known, and is shown nowhere.
+func TestUserInAddress(t *testing.T) {
+	t.Parallel()
+	const basic = "Basic bWU6aHVudGVyMg==" // me:hunter2
+	for _, tt := range []struct{ address, headers, want, header string }{
+		{"https://me:hunter2@h/mcp", `{}`, "https://h/mcp", basic},
+		{"https://me:hunter%32@h", `{}`, "https://h", basic},
+		{"https://me:hunter2@h/${TEAM}/mcp", `{}`, "https://h/${TEAM}/mcp", basic},
+		{"https://me:hunter2@h/<TEAM>", `{}`, "https://h/<TEAM>", basic},
+		{"https://me:hunter2@h/${TEAM}", `{"authorization": "Bearer x"}`, "https://h/${TEAM}", ""},
+		{"https://${ME}:hunter2@h/mcp", `{}`, "https://h/mcp", ""},
+		{"https://h/a@b?c=@", `{}`, "https://h/a@b?c=@", ""},
+	} {
+		text := fmt.Sprintf(`{"mcpServers": {"a": {"url": %q, "headers": %s}}}`, tt.address, tt.headers)
+		result, err := imports.Read(imports.Source{File: "a.json"}, []byte(text))
+		if err != nil || len(result.Servers) != 1 {
+			t.Errorf("%s: %+v, %v", tt.address, result, err)
+			continue
+		}
+		s := &result.Servers[0]
+		header := ""
+		for _, p := range s.Headers {
+			if p.Name == "Authorization" {
+				header = p.Value
+			}
+		}
+		if s.URL != tt.want || header != tt.header || strings.Contains(s.Summary(), "hunter2") {
+			t.Errorf("%s: %q with %q, shown as %q, want %q with %q", tt.address, s.URL, header, s.Summary(), tt.want, tt.header)
+		}
+		if strings.Contains(tt.address, "${ME}") && (!s.Disabled || len(s.Notes) == 0) {
+			t.Errorf("%s: %+v, want a note, and a server that is disabled", tt.address, s)
+		}
+		accept(t, tt.address, render(t, result.Servers), result.Servers, nil)
 	}
 }
