@@ -75,8 +75,8 @@ func (f File) Add(name string, entry Entry) ([]byte, error) {
 		return nil, err
 	}
 	servers, key := d.serversNode()
-	if m, found := find(servers, name); found {
-		return nil, d.refuse(m.At, "remove it first, or choose another name", "there is a server %q already", name)
+	if i := indexOf(servers, name); i >= 0 {
+		return nil, d.refuse(servers.Members[i].At, "remove it first, or choose another name", "there is a server %q already", name)
 	}
 	return d.insertAt([]string{key, name}, entry)
 }
@@ -164,12 +164,14 @@ func (f File) Enable(name string) ([]byte, error) { return f.setDisabled(name, f
 // Enabled reports whether the file has a server and does not disable it.
 func (f File) Enabled(name string) bool {
 	_, entry, err := f.entry(name)
-	if err != nil {
-		return false
-	}
-	disabled, _ := entry.node.Member("disabled")
-	enabled, _ := entry.node.Member("enabled")
-	return !isBool(disabled, true) && !isBool(enabled, false)
+	return err == nil && !isDisabled(entry.node)
+}
+
+// isDisabled reports whether an entry has one of the keys with which a server is disabled.
+func isDisabled(entry configfile.Node) bool {
+	disabled, _ := entry.Member("disabled")
+	enabled, _ := entry.Member("enabled")
+	return isBool(disabled, true) || isBool(enabled, false)
 }
 
 // Literals returns the texts of the file that may be credentials: variables as NAME=value,
@@ -274,12 +276,8 @@ func (f File) server(name string) (*document, *mapping, member, error) {
 		return nil, nil, member{}, err
 	}
 	node, key := d.serversNode()
-	if _, found := find(node, name); !found {
-		var names []string
-		for _, m := range node.Members {
-			names = append(names, m.Key)
-		}
-		return nil, nil, member{}, d.refuse(configfile.Position{}, spelling.DidYouMean(name, names), "there is no server %q", name)
+	if indexOf(node, name) < 0 {
+		return nil, nil, member{}, d.refuse(configfile.Position{}, spelling.DidYouMean(name, keysOf(node)), "there is no server %q", name)
 	}
 	root, err := d.rootMapping()
 	if err != nil {
@@ -302,13 +300,4 @@ func (f File) entry(name string) (*document, *mapping, error) {
 	}
 	entry, err := servers.below(m)
 	return d, entry, err
-}
-
-// find returns the first member with a key.
-func find(n configfile.Node, key string) (configfile.Member, bool) {
-	i := indexOf(n, key)
-	if i < 0 {
-		return configfile.Member{}, false
-	}
-	return n.Members[i], true
 }

@@ -21,17 +21,9 @@ func node(value any) configfile.Node {
 	case int:
 		return configfile.Node{Kind: configfile.Integer, Text: strconv.Itoa(v)}
 	case []string:
-		n := configfile.Node{Kind: configfile.List}
-		for _, item := range v {
-			n.Items = append(n.Items, node(item))
-		}
-		return n
+		return list(v)
 	case []Entry:
-		n := configfile.Node{Kind: configfile.List}
-		for _, item := range v {
-			n.Items = append(n.Items, node(item))
-		}
-		return n
+		return list(v)
 	case Entry:
 		n := configfile.Node{Kind: configfile.Mapping}
 		for _, field := range v {
@@ -41,6 +33,14 @@ func node(value any) configfile.Node {
 	default:
 		panic(fmt.Sprintf("configedit: a value of type %T", value)) //nolint:forbidigo // the types are those that Entry documents
 	}
+}
+
+func list[T any](items []T) configfile.Node {
+	n := configfile.Node{Kind: configfile.List}
+	for _, item := range items {
+		n.Items = append(n.Items, node(item))
+	}
+	return n
 }
 
 // indexOf returns the index of the first member with a key, or -1.
