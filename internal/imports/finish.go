@@ -335,8 +335,9 @@ func (e *entry) finishFilters() {
 		return slices.ContainsFunc(e.Exclude, func(excluded string) bool { return glob.Covers(excluded, included) })
 	})
 	if len(e.Include) == 0 {
-		e.Disabled = true
+		e.Disabled, e.Exclude = true, []string{"*"} // also when it is enabled
 		e.note(e.line, "all tools of the server are excluded, so that it is disabled")
+		return
 	}
 	e.Exclude = slices.DeleteFunc(e.Exclude, func(excluded string) bool {
 		return !slices.ContainsFunc(e.Include, func(included string) bool { return glob.Overlap(excluded, included) })
