@@ -121,21 +121,8 @@ func checkFilterRules(c *Config, r *reader) {
 		if r.has(at) {
 			continue
 		}
-		if problem.Line > 0 {
-			reportExpression(c.Filters[problem.Rule].Refuse, problem.Line, problem.Column, problem.Text, at, r)
-			continue
-		}
-		r.report(at, "", "%q: %s", at.name, problem.Text)
+		r.reportExpression(at, c.Filters[problem.Rule].Refuse, problem.Line, problem.Column, problem.Text)
 	}
-}
-
-// reportExpression reports a mistake in an expression, at its place in the file if that is known.
-func reportExpression(text string, line, column int, problem string, at place, r *reader) {
-	if exact, ok := r.within(at, text, line, column); ok {
-		r.report(at.withAt(exact), "", "%q: %s", at.name, problem)
-		return
-	}
-	r.report(at, "", "%q, line %d column %d of the expression: %s", at.name, line, column, problem)
 }
 
 func checkFilter(c *Config, f *Filter, at place, r *reader) {

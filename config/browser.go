@@ -29,8 +29,8 @@ func browserKeys() []key {
 	return []key{
 		{"issuer", text(), "", "The name of one of \"auth.issuers\". Its \"principal\" is applied to the claims of ID tokens, too."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the issuer. The redirect URI to register there is \"publicURL\" with /oauth/identity."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 		// Not more by default: the name of the user needs none of the other claims.
 		{"scopes", listOf(text()), "", "Scopes to request besides openid, for claims that \"principal\" needs, such as profile."},
 	}
@@ -76,7 +76,7 @@ func checkBrowser(c *Config, r *reader) {
 	if iss := c.Auth.BrowserIssuer(); iss != nil && slices.Contains(iss.Audience, b.ClientID) && !r.has(id) {
 		r.note(id, "register a client of its own for the pages", "%q is an audience of the issuer, too: ID tokens of the client differ from access tokens by their nonce alone", id.name)
 	}
-	checkBrowserClient(b, p, r)
+	checkCredential(b.ClientSecret, b.ClientKey, p, r)
 	for i, scope := range b.Scopes {
 		at := p.key("scopes").item(i)
 		switch {
@@ -97,17 +97,4 @@ func hasUnknownName(c *Config, issuers place, r *reader) bool {
 		}
 	}
 	return false
-}
-
-func checkBrowserClient(b *Browser, p place, r *reader) {
-	secret, key := p.key("clientSecret"), p.key("clientKey")
-	hasSecret, hasKey := !b.ClientSecret.IsZero() || r.has(secret), !b.ClientKey.IsZero() || r.has(key)
-	switch {
-	case hasSecret && hasKey:
-		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
-	case !b.ClientKey.IsZero() && !r.has(key):
-		if _, err := oauth.ParseSigningKey([]byte(b.ClientKey.Reveal())); err != nil {
-			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
-		}
-	}
 }

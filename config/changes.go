@@ -16,78 +16,48 @@ func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
 		if s := &next.Servers[i]; !s.Disabled && !c.runs(s) {
-			paths = append(paths, place{}.key(serversKey).key(s.Name).path)
+			paths = append(paths, s.place().path)
 		}
 	}
-	if c.Audit != next.Audit {
-		paths = append(paths, "audit")
-	}
-	if !reflect.DeepEqual(c.Policy, next.Policy) {
-		paths = append(paths, policyKey)
-	}
-	if !reflect.DeepEqual(c.Filters, next.Filters) {
-		paths = append(paths, filtersKey)
-	}
-	if !reflect.DeepEqual(c.Pins, next.Pins) {
-		paths = append(paths, "pins")
-	}
-	// Another user could approve what a server offers.
-	if !reflect.DeepEqual(c.Lock(), next.Lock()) {
-		paths = append(paths, "the lock file")
-	}
-	if c.Operators != next.Operators {
-		paths = append(paths, operatorsKey)
-	}
-	if c.Reload != next.Reload {
-		paths = append(paths, "reload")
-	}
-	return paths
+	// With the lock file, another user could approve what a server offers.
+	return append(paths, c.changed(next, "audit", policyKey, filtersKey, "pins", lockFile, operatorsKey, "reload")...)
+}
+
+// lockFile is the name of the lock file in lists of settings.
+const lockFile = "the lock file"
+
+// changed returns the names of those settings that differ in next.
+func (c *Config) changed(next *Config, names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		if name == lockFile {
+			return reflect.DeepEqual(c.Lock(), next.Lock())
+		}
+		setting := key{name: name}
+		return reflect.DeepEqual(setting.field(reflect.ValueOf(c).Elem()).Interface(), setting.field(reflect.ValueOf(next).Elem()).Interface())
+	})
 }
 
 // Reloads returns descriptions of what next changes and a running gateway can apply: servers,
 // and the settings that need no new start.
 func (c *Config) Reloads(next *Config) []string {
 	var changes []string
-	named := func(name string) func(Backend) bool { return func(s Backend) bool { return s.Name == name } }
 	for i := range next.Servers {
 		s := &next.Servers[i]
-		path := place{}.key(serversKey).key(s.Name).path
-		switch old := slices.IndexFunc(c.Servers, named(s.Name)); {
-		case old < 0:
-			changes = append(changes, path+" added")
-		case !reflect.DeepEqual(c.Servers[old], *s):
-			changes = append(changes, path+" changed")
+		switch old := c.server(s.Name); {
+		case old == nil:
+			changes = append(changes, s.place().path+" added")
+		case !reflect.DeepEqual(old, s):
+			changes = append(changes, s.place().path+" changed")
 		}
 	}
 	for i := range c.Servers {
-		if name := c.Servers[i].Name; !slices.ContainsFunc(next.Servers, named(name)) {
-			changes = append(changes, place{}.key(serversKey).key(name).path+" removed")
+		if s := &c.Servers[i]; next.server(s.Name) == nil {
+			changes = append(changes, s.place().path+" removed")
 		}
 	}
-	for _, s := range []struct {
-		name string
-		same bool
-	}{
-		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
-		{"pins", reflect.DeepEqual(c.Pins, next.Pins)},
-		{"the lock file", reflect.DeepEqual(c.Lock(), next.Lock())},
-		{"apps", reflect.DeepEqual(c.Apps, next.Apps)},
-		{"search", c.Search == next.Search},
-		{resultsKey, reflect.DeepEqual(c.Results, next.Results)},
-		{operatorsKey, c.Operators == next.Operators},
-		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
-		{"instructions", c.Instructions == next.Instructions},
-		{"conflict", c.Conflict == next.Conflict},
-		{"reload", c.Reload == next.Reload},
-		{"metrics", c.Metrics == next.Metrics},
-		{"audit", c.Audit == next.Audit},
-		{policyKey, reflect.DeepEqual(c.Policy, next.Policy)},
-		{filtersKey, reflect.DeepEqual(c.Filters, next.Filters)},
-		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
-	} {
-		if !s.same {
-			changes = append(changes, s.name+" changed")
-		}
+	for _, name := range c.changed(next, profilesKey, "pins", lockFile, "apps", "search", resultsKey, operatorsKey, quotasKey,
+		"instructions", "conflict", "reload", "metrics", "audit", policyKey, filtersKey, "allowUnauthenticated") {
+		changes = append(changes, name+" changed")
 	}
 	return changes
 }
@@ -113,8 +83,8 @@ func (c *Config) runs(s *Backend) bool {
 	want := s.launch()
 	same := func(old Backend) bool { return !old.Disabled && reflect.DeepEqual(old.launch(), want) }
 	// The server of the same name is the most likely one.
-	i := slices.IndexFunc(c.Servers, func(old Backend) bool { return old.Name == s.Name })
-	return i >= 0 && same(c.Servers[i]) || slices.ContainsFunc(c.Servers, same)
+	old := c.server(s.Name)
+	return old != nil && same(*old) || slices.ContainsFunc(c.Servers, same)
 }
 
 // launch returns the server without the fields that change neither what is run or called

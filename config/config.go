@@ -113,6 +113,15 @@ type source struct {
 	lock      *pins.Lock                     // nil without a lock file
 }
 
+// server returns the server with a name, or nil.
+func (c *Config) server(name string) *Backend {
+	i := slices.IndexFunc(c.Servers, func(s Backend) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Servers[i]
+}
+
 // Problem returns a problem with the value of a path, such as mcpServers.github. It has the
 // position of the value, or of what the value is missing from, if the Config is from a file.
 func (c *Config) Problem(path, message, hint string) Problem {
@@ -330,8 +339,7 @@ func (c *Config) Effective() *Config {
 	filled := *c
 	fill(configKeys(), reflect.ValueOf(&filled).Elem())
 	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)
-	filled.Quotas = slices.Clone(filled.Quotas)
-	for i := range filled.Quotas {
+	for i := range filled.Quotas { // a copy, which fill has made
 		q := &filled.Quotas[i]
 		q.Burst = cmp.Or(q.Burst, q.Calls.Calls)
 	}

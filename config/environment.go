@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
-	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
 // noteEnvironment adds notes on the environment of a valid file: on others that may read or
@@ -40,7 +39,7 @@ func (r *reader) noteEnvironment(c *Config) {
 // noteMemory adds a note on a limit that a system does not hold.
 func (r *reader) noteMemory(s *Backend, system string) {
 	if s.Memory > 0 && system == "windows" {
-		p := place{}.key(serversKey).key(s.Name).key("memory")
+		p := s.place().key("memory")
 		r.note(p, "limit the memory of the gateway and all that it starts by a container or a job", "%q has no effect on Windows, where the memory of processes is not measured", p.name)
 	}
 }
@@ -52,7 +51,7 @@ func (r *reader) noteEnvFile(c *Config, s *Backend) {
 	if s.EnvFile == "" || err != nil {
 		return
 	}
-	p := place{}.key(serversKey).key(s.Name).key("envFile")
+	p := s.place().key("envFile")
 	if isReadableByAll(info) {
 		r.note(p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
@@ -77,14 +76,16 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 
 // literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
-	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[") || strings.HasPrefix(p.path, "credentials.keys[")
-	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
+	if !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
 		r.literals = append(r.literals, place{path: p.path, name: p.name}) // at its key
 	}
 }
 
 // noteWriters adds notes on others that may be able to write a file, and so run anything.
 func (r *reader) noteWriters(c *Config, p place, file string) {
+	if c.Reload == ReloadManual {
+		return
+	}
 	var e Exposure
 	e.Add(c)
 	name := "this file"
@@ -95,13 +96,10 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 		name = fmt.Sprintf("the file of %q", p.name)
 	}
 	for _, who := range e.Of(file) {
-		switch c.Reload {
-		case ReloadManual:
-			return
-		case ReloadAuto:
+		if c.Reload == ReloadAuto {
 			r.note(p, `remove "reload: auto"`,
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
-		default:
+		} else {
 			r.note(p, "keep it in a folder that neither a server nor another user can write",
 				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}
@@ -111,7 +109,7 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 // noteProgram adds a note on a program that cannot be found. Only what is known to be the
 // name of a program is shown: the rest may come from a variable with a secret.
 func (r *reader) noteProgram(s *Backend) {
-	p := place{}.key(serversKey).key(s.Name).key("command")
+	p := s.place().key("command")
 	err := findProgram(s.Command, s.Cwd)
 	first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " ")
 	isLine := err != nil && spaced && rest != "" && findProgram(first, s.Cwd) == nil

@@ -6,8 +6,13 @@
 package config
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +49,16 @@ func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	return notes
 }
 
+// signingKey returns a private key in PEM, as a string of JSON.
+func signingKey(t *testing.T) string {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	return strconv.Quote(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+}
+
 // TestInspectFindsReadersAndWriters checks the notes on readable credentials and on files that
 // others can write.
 func TestInspectFindsReadersAndWriters(t *testing.T) {
@@ -64,6 +79,9 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 			`DIR/etc/signalbox.json:2:40: "Authorization"` + cure,
 			`DIR/etc/signalbox.json:3:37: "GITHUB_TOKEN"` + cure,
 			`DIR/etc/signalbox.json:4:22: "keys[0]"` + cure,
+		}},
+		{"everybody reads the key of a client", `{"mcpServers": {"a": {"url": "http://127.0.0.1", "oauth": {"clientId": "c", "clientKey": ` + signingKey(t) + `}}}}`, 0o644, []string{
+			`DIR/etc/signalbox.json:1:90: "clientKey"` + cure,
 		}},
 		{"nothing to read", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer ${T}"}}}}`, 0o644, nil},
 		{"a placeholder", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer <YOUR_TOKEN>"}}}}`, 0o644, []string{

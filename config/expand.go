@@ -57,7 +57,7 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 			return secret
 		}
 		if !set && !hasFallback && r.reportSecrets() {
-			r.rejected[p.path] = true // the variable may be in the file
+			r.markRejected(p.path) // the variable may be in the file
 			return ""
 		}
 	}

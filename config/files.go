@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/signalbox-mcp/signalbox/internal/envfile"
@@ -31,6 +32,34 @@ func readAtMost(path string, most int64) ([]byte, error) {
 	defer file.Close()
 	// One more byte shows the caller that the file is larger.
 	return io.ReadAll(io.LimitReader(file, most+1))
+}
+
+// readRegular reads a regular file of at most most bytes, or returns what is wrong with it. what
+// describes it in messages, which have none of the content. Only its owner and group may have
+// access to a private file.
+func readRegular(what, path string, most int64, isPrivate bool) (data []byte, problem, hint string) {
+	// Checked before it is opened: opening a pipe may block, and a device may have effects.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("the %s cannot be read: %v", what, err), ""
+	case !info.Mode().IsRegular():
+		return nil, fmt.Sprintf("the %s %s is not a regular file (mode %v)", what, path, info.Mode()), ""
+	// Windows has no such bits.
+	case isPrivate && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
+		problem = fmt.Sprintf("all users of this machine can open the %s %s (mode %04o)", what, path, info.Mode().Perm())
+		return nil, problem, "chmod 600, or mount it with mode 0400"
+	}
+	// The mode may have changed since. Only a user that could have placed another file there
+	// anyway gains by that.
+	data, err = readAtMost(path, most)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("the %s cannot be read: %v", what, err), ""
+	case int64(len(data)) > most:
+		return nil, fmt.Sprintf("the %s %s is larger than %s", what, path, formatBytes(most)), ""
+	}
+	return data, "", ""
 }
 
 // checkAppendable reports why a file cannot be appended to, as far as this is known without

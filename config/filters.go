@@ -28,8 +28,6 @@ const wildcard = "*"
 // Longer lists are generated.
 const maxCompared = 1000
 
-func checkPatterns(s *Backend, p place, r *reader) { checkPatternLists(s.Include, s.Exclude, p, r) }
-
 func checkPatternLists(include, exclude []string, p place, r *reader) {
 	checkPatternList(include, p.key("include"), r)
 	checkPatternList(exclude, p.key("exclude"), r)
@@ -42,8 +40,8 @@ func checkPatternList(patterns []string, list place, r *reader) {
 		case r.has(at):
 		case seen[pattern] && pattern != "":
 			r.report(at, "remove one of them", "%.80q is in the list twice", pattern)
-		default:
-			checkPattern(pattern, at, r)
+		case checkPattern(pattern, at, false, `write what must not be offered in "exclude"`, r) && pattern == ".*":
+			r.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
 		}
 		seen[pattern] = true
 	}
@@ -54,8 +52,9 @@ func checkPatternList(patterns []string, list place, r *reader) {
 // hide.
 const foreignSigns = `?[]{}|^$\,`
 
-func checkPattern(pattern string, at place, r *reader) {
-	const cure = "only * is special: it matches any characters"
+// checkPattern rejects a pattern that means nothing, or not what its author has meant. A URI may
+// have any of foreignSigns. positive is the cure for one that begins with an exclamation mark.
+func checkPattern(pattern string, at place, isURI bool, positive string, r *reader) (valid bool) {
 	sign := strings.IndexAny(pattern, foreignSigns)
 	switch {
 	case pattern == "":
@@ -64,36 +63,28 @@ func checkPattern(pattern string, at place, r *reader) {
 		r.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
 	case strings.ContainsFunc(pattern, unicode.IsControl):
 		r.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
+	case isURI:
+		return true
 	case pattern[0] == '!':
-		r.report(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
+		r.report(at, positive, "%.80q begins with !, which has no meaning here", pattern)
 	case sign >= 0 && pattern[sign] == ',':
 		r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
 	case sign >= 0:
-		r.report(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
-	case pattern == ".*":
-		r.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
+		r.report(at, "only * is special: it matches any characters", "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
+	default:
+		return true
 	}
+	return false
 }
 
-// checkFilters finds patterns that have no effect because of others.
+// checkFilters checks the patterns of a server, and finds those without an effect.
 func checkFilters(s *Backend, p place, r *reader) {
-	// Problems of single patterns have been reported; only notes are omitted.
-	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
-		return
-	}
-	include, exclude, rename := p.key("include"), p.key("exclude"), p.key("rename")
-	checkWithin(s.Include, include, r)
-	checkWithin(s.Exclude, exclude, r)
-	everything := func(pattern string) bool { return glob.Covers(pattern, wildcard) }
-	// With several patterns, the others are noted as adding nothing.
-	if len(s.Include) == 1 && everything(s.Include[0]) {
-		r.note(include.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
-	}
-
-	// All tools and prompts are excluded. Without other rules this is the way to offer only
-	// resources, which rules do not affect. With others it is a problem, because they have no
-	// effect. They are named, because the exclude is most often right and they are left over.
-	if i := slices.IndexFunc(s.Exclude, everything); i >= 0 {
+	checkPatternLists(s.Include, s.Exclude, p, r)
+	checkEffects(s.Include, s.Exclude, p, r, func(i int) bool {
+		// Without other rules this is the way to offer only resources, which rules do not
+		// affect. With others it is a problem, because they have no effect. They are named,
+		// because the exclude is most often right and they are left over.
+		include, exclude, rename := p.key("include"), p.key("exclude"), p.key("rename")
 		var idle []string
 		if len(s.Include) > 0 || r.has(include) {
 			idle = append(idle, `"include"`)
@@ -107,9 +98,29 @@ func checkFilters(s *Backend, p place, r *reader) {
 			r.report(exclude.item(i), `remove it, or write "disabled: true" to leave the server out`,
 				"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, strings.Join(idle, " and "))
 		}
-	}
+		return true
+	})
+}
 
-	checkContradictions(s.Include, s.Exclude, p, r)
+// checkEffects finds patterns that have no effect because of others. It calls nothingLeft with
+// the index of a pattern that excludes all tools and prompts, which reports whether to compare
+// both lists all the same.
+func checkEffects(include, exclude []string, p place, r *reader, nothingLeft func(i int) bool) {
+	// Problems of single patterns have been reported; only notes are omitted.
+	if len(include) > maxCompared || len(exclude) > maxCompared {
+		return
+	}
+	checkWithin(include, p.key("include"), r)
+	checkWithin(exclude, p.key("exclude"), r)
+	everything := func(pattern string) bool { return glob.Covers(pattern, wildcard) }
+	// With several patterns, the others are noted as adding nothing.
+	if len(include) == 1 && everything(include[0]) {
+		r.note(p.key("include").item(0), "", `%.80q includes everything, as it would be without "include"`, include[0])
+	}
+	if i := slices.IndexFunc(exclude, everything); i >= 0 && !nothingLeft(i) {
+		return
+	}
+	checkContradictions(include, exclude, p, r)
 }
 
 // checkContradictions finds included patterns that are excluded, and excluded ones that are

@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -28,6 +30,16 @@ type form struct {
 	elem   *form        // of the elements of a list or of a mapping with arbitrary keys
 	keys   []key        // of a mapping with known keys
 	others []foreignKey // likewise
+}
+
+// then returns the form with a step after reading, for keys that depend on each other.
+func (f form) then(step func(r *reader, n configfile.Node, p place, into reflect.Value)) form {
+	read := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		read(r, n, p, into)
+		step(r, n, p, into)
+	}
+	return f
 }
 
 // textAs is a string that convert makes the value of the field.
@@ -144,14 +156,24 @@ func auditFile() form {
 // it is most often one that was not filled in.
 func secret() form {
 	return textAs(func(r *reader, text string, p place) Secret {
+		if redact.IsSecretName(p.name) {
+			r.literal(text, p)
+		}
+		return NewSecret(r.expand(text, p, true))
+	})
+}
+
+// credential is a secret that is one whatever its name is.
+func credential() form {
+	return textAs(func(r *reader, text string, p place) Secret {
 		r.literal(text, p)
 		return NewSecret(r.expand(text, p, true))
 	})
 }
 
-// stateKey is a secret that should be generated, and is called so in documents.
+// stateKey is a credential that should be generated, and is called a secret in documents.
 func stateKey() form {
-	f := secret()
+	f := credential()
 	f.want = "a secret"
 	return f
 }
@@ -268,24 +290,38 @@ func quantity[F ~int64](want string, parse func(string) (F, error), hint func(st
 
 // count is a whole number above zero, or "none".
 func count() form {
+	f := positive(fmt.Sprintf("write %q for no limit", none))
+	f.want = "a whole number"
+	number := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		if n.Kind == configfile.Text && n.Text == none {
+			into.SetInt(noLimit)
+			return
+		}
+		number(r, n, p, into)
+	}
+	return f
+}
+
+// positive is a whole number above zero. Zero is rejected, because it could mean no capacity or
+// no limit. hint is for what is not a number.
+func positive(hint string) form { return wholeNumber("a whole number above zero", hint, math.MaxInt) }
+
+// wholeNumber is a whole number from 1 to most.
+func wholeNumber(want, hint string, most int) form {
 	return form{
-		want: "a whole number",
+		want: want,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			v, err := strconv.Atoi(n.Text)
-			hint := fmt.Sprintf("write %q for no limit", none)
-			switch {
-			case n.Kind == configfile.Text && n.Text == none:
-				into.SetInt(noLimit)
-				return
-			case err == nil && v > 0 && n.Kind == configfile.Integer:
+			switch isValid := err == nil && 0 < v && v <= most; {
+			case isValid && n.Kind == configfile.Integer:
 				into.SetInt(int64(v))
-				return
 			// A quoted number is the only mistake that is hard to see.
-			case err == nil && v > 0:
-				hint = "write it without quotes"
+			case isValid:
+				r.reject(p, "write it without quotes", "%q must be %s", p.name, want)
+			default:
+				r.reject(p, hint, "%q must be %s", p.name, want)
 			}
-			// Zero is rejected, too: it could mean no capacity or no limit.
-			r.reject(p, hint, "%q must be a whole number above zero", p.name)
 		},
 	}
 }

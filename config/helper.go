@@ -44,4 +44,6 @@ func checkHelper(s *Backend, p place, r *reader) {
 	case len(h.Command) == 0 || strings.TrimSpace(h.Command[0]) == "":
 		r.report(at, `write "command" with the program and its arguments`, "%q has no program", at.name)
 	}
+	checkWithoutNUL(h.Command, at.key("command"), r)
+	checkVariables(h.Env, at.key("env"), r)
 }

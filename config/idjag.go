@@ -5,8 +5,6 @@ package config
 
 import (
 	"net/url"
-
-	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
 // AuthorizationServer is the authorization server of a server that trusts an identity provider.
@@ -26,8 +24,8 @@ func authorizationServerKeys() []key {
 		// Required beyond loopback, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "Its issuer. The identity provider is asked for an assertion for exactly this one. Without it, the one that a server on this machine names is used."},
 		{"clientId", nonEmpty(), "", "The gateway's client id there, which the identity provider puts into assertions."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 	}
 }
 
@@ -79,29 +77,19 @@ func checkAuthorizationServer(s *Backend, p place, r *reader) {
 	case err != nil || !isLoopback(backend.Hostname()):
 		r.report(p, "add it", "%q needs an %q: the gateway's credentials would be sent to any authorization server that the server names", p.name, "issuer")
 	}
-	id, secret, key := p.key("clientId"), p.key("clientSecret"), p.key("clientKey")
-	hasSecret, hasKey := !a.ClientSecret.IsZero() || r.has(secret), !a.ClientKey.IsZero() || r.has(key)
+	id := p.key("clientId")
 	if a.ClientID == "" && !r.hasOrMeant(id) {
 		r.report(p, "add it, as the authorization server has registered the gateway", "%q has no %q", p.name, id.name)
 	}
-	switch {
-	case hasSecret && hasKey:
-		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
-	case !a.ClientKey.IsZero() && !r.has(key):
-		if _, err := oauth.ParseSigningKey([]byte(a.ClientKey.Reveal())); err != nil {
-			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
-		}
-	}
+	checkCredential(a.ClientSecret, a.ClientKey, p, r)
 }
 
 // checkVouchedUsers rejects a grant of assertions for users whose ID tokens are of another issuer, or
 // that have none.
 func checkVouchedUsers(c *Config, r *reader) {
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		at := place{}.key("mcpServers").key(s.Name).key("oauth")
+	for at, s := range c.userAccess(r) {
 		issuer, browser := at.key("issuer"), place{}.key("auth").key("browser")
-		if s.OAuth == nil || s.OAuth.GrantType() != GrantIDJAG || s.OAuth.IsGateway() || s.OAuth.Issuer == "" || r.has(at) || r.has(issuer) || r.hasOrMeant(browser) {
+		if s.OAuth.GrantType() != GrantIDJAG || s.OAuth.Issuer == "" || r.has(issuer) || r.hasOrMeant(browser) {
 			continue
 		}
 		switch iss := c.Auth.BrowserIssuer(); {

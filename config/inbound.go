@@ -9,15 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
-	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/principal"
 )
 
@@ -87,8 +84,8 @@ func tlsKeys() []key {
 func introspectKeys() []key {
 	return []key{
 		{"clientId", nonEmpty(), "", "The gateway's client id at the issuer."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 	}
 }
 
@@ -112,9 +109,7 @@ func proxyKeys() []key {
 // with the configuration.
 func tlsForm() form {
 	f := object(tlsKeys(), []foreignKey{{"cert", false, `write "certificate"`, "certificate"}})
-	entry := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		entry(r, n, p, into)
+	return f.then(func(r *reader, _ configfile.Node, p place, into reflect.Value) {
 		t, ok := reflect.TypeAssert[*TLS](into.Addr())
 		certificate, privateKey, clients := p.key("certificate"), p.key("key"), p.key("clientCAs")
 		if ok && t.Certificate != "" && t.Key != "" && !r.has(certificate) && !r.has(privateKey) {
@@ -131,8 +126,7 @@ func tlsForm() form {
 				r.reject(clients, "", "%v", err)
 			}
 		}
-	}
-	return f
+	})
 }
 
 // keyError is an error of the file with the private key.
@@ -145,20 +139,13 @@ const maxPEMFile = 1 << 20
 
 // Pair reads the certificate and its key. The error names the file, and nothing of the key.
 func (t *TLS) Pair() (tls.Certificate, error) {
-	certificate, err := readPEM(t.Certificate, "certificate")
-	if err != nil {
-		return tls.Certificate{}, err
+	certificate, problem, _ := readRegular("file with the certificate", t.Certificate, maxPEMFile, false)
+	if problem != "" {
+		return tls.Certificate{}, errors.New(problem)
 	}
-	info, err := os.Stat(t.Key)
-	if err != nil {
-		return tls.Certificate{}, &keyError{"the file with the private key cannot be read: " + err.Error(), ""}
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
-		return tls.Certificate{}, &keyError{fmt.Sprintf("all users of this machine can open the file with the private key %s (mode %04o)", t.Key, info.Mode().Perm()), "chmod 600, or mount it with mode 0400"}
-	}
-	key, err := readPEM(t.Key, "private key")
-	if err != nil {
-		return tls.Certificate{}, &keyError{err.Error(), ""}
+	key, problem, hint := readRegular("file with the private key", t.Key, maxPEMFile, true)
+	if problem != "" {
+		return tls.Certificate{}, &keyError{problem, hint}
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -169,34 +156,15 @@ func (t *TLS) Pair() (tls.Certificate, error) {
 
 // Authorities reads the certificates of the authorities of clients.
 func (t *TLS) Authorities() (*x509.CertPool, error) {
-	text, err := readPEM(t.ClientCAs, "authorities of clients")
-	if err != nil {
-		return nil, err
+	text, problem, _ := readRegular("file with the authorities of clients", t.ClientCAs, maxPEMFile, false)
+	if problem != "" {
+		return nil, errors.New(problem)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("the file %s has no certificate in PEM", t.ClientCAs)
 	}
 	return pool, nil
-}
-
-// readPEM reads a regular file.
-func readPEM(path, what string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the file with the %s cannot be read: %w", what, err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the file with the %s %s is not a regular file (mode %v)", what, path, info.Mode())
-	}
-	text, err := readAtMost(path, maxPEMFile)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the file with the %s cannot be read: %w", what, err)
-	case len(text) > maxPEMFile:
-		return nil, fmt.Errorf("the file with the %s %s is larger than %s", what, path, formatBytes(maxPEMFile))
-	}
-	return text, nil
 }
 
 func checkTLS(c *Config, r *reader) {
@@ -340,19 +308,11 @@ func checkIntrospection(c *Config, r *reader) {
 }
 
 func checkIntrospect(in *Introspect, p place, r *reader) {
-	id, secret, key := p.key("clientId"), p.key("clientSecret"), p.key("clientKey")
-	hasSecret, hasKey := !in.ClientSecret.IsZero() || r.has(secret), !in.ClientKey.IsZero() || r.has(key)
+	id := p.key("clientId")
 	if in.ClientID == "" && !r.hasOrMeant(id) {
 		r.report(p, "add it, as the issuer has registered the gateway", "%q has no %q", p.name, id.name)
 	}
-	switch {
-	case hasSecret && hasKey:
-		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
-	case !hasSecret && !hasKey && !r.hasOrMeant(secret, key):
+	if !checkCredential(in.ClientSecret, in.ClientKey, p, r) {
 		r.report(p, `add "clientSecret" or "clientKey"`, "%q has no credential of the client", p.name)
-	case !in.ClientKey.IsZero() && !r.has(key):
-		if _, err := oauth.ParseSigningKey([]byte(in.ClientKey.Reveal())); err != nil {
-			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
-		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,22 +82,18 @@ const maxKeySetFile = 256 << 10
 // issuerEntry is one entry of auth.issuers. The file with keys is read immediately, so that
 // a missing one is found with the configuration.
 func issuerEntry() form {
-	f := object(issuerKeys(), nil)
-	entry := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		entry(r, n, p, into)
+	return object(issuerKeys(), nil).then(func(r *reader, _ configfile.Node, p place, into reflect.Value) {
 		issuer := into.Addr().Interface().(*Issuer)
 		at := p.key("keys")
 		if issuer.Keys == "" || issuer.KeysURL() != "" || r.has(at) {
 			return
 		}
-		raw, problem := readKeySet(issuer.Keys)
+		raw, problem, hint := readRegular("file with keys", issuer.Keys, maxKeySetFile, false)
 		if problem != "" {
-			r.reject(at, "", "%s", problem)
+			r.reject(at, hint, "%s", problem)
 		}
 		issuer.KeySet = raw
-	}
-	return f
+	})
 }
 
 // KeysURL returns the URL of the keys, or "" if they are in a file or discovered.
@@ -124,25 +119,6 @@ func fileOrURL() form {
 		}
 		return r.resolve(value, p)
 	})
-}
-
-// readKeySet reads a file with keys, or reports what is wrong with it.
-func readKeySet(path string) (raw []byte, problem string) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, "the file with keys cannot be read: " + err.Error()
-	case !info.Mode().IsRegular():
-		return nil, fmt.Sprintf("the file with keys %s is not a regular file (mode %v)", path, info.Mode())
-	}
-	raw, err = readAtMost(path, maxKeySetFile)
-	switch {
-	case err != nil:
-		return nil, "the file with keys cannot be read: " + err.Error()
-	case len(raw) > maxKeySetFile:
-		return nil, fmt.Sprintf("the file with keys %s is larger than %s", path, formatBytes(maxKeySetFile))
-	}
-	return raw, ""
 }
 
 // checkPublicURL requires a scheme and host, which issuers and clients compare as texts.

@@ -173,14 +173,11 @@ func logKeys() []key {
 // expected in a file that does not exist.
 func auditRecord() form {
 	f := object(auditKeys(), []foreignKey{{"path", false, `write "file"`, "file"}})
-	record := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		record(r, n, p, into)
+	return f.then(func(r *reader, n configfile.Node, p place, _ reflect.Value) {
 		if _, found := n.Member("file"); !found && !r.hasOrMeant(p, p.key("file")) {
 			r.report(p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
 		}
-	}
-	return f
+	})
 }
 
 func auditKeys() []key {

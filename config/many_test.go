@@ -6,6 +6,8 @@ package config_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,6 +66,20 @@ func TestManyOfBoth(t *testing.T) {
 	// "x" is not a mapping, and is repeated 699 times.
 	if err == nil || !strings.HasSuffix(err.Error(), ": 1200 more problems (fix these first)") {
 		t.Errorf("%.200v", err)
+	}
+}
+
+// TestManyMistakesOfAnotherFile checks that problems are counted whatever file they are of.
+func TestManyMistakesOfAnotherFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.json")
+	if err := os.WriteFile(config.SecretsFile(path), []byte(strings.Repeat("sets nothing\n", 1200)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(repeated(700, `{}`), "{}", `{"command": "${A}"}`, 1)
+	_, err := config.Parse(path, []byte(text), nil)
+	problems, _ := errors.AsType[config.Problems](err)
+	if last := len(problems) - 1; last != 1000 || problems[last].Message != "899 more problems" {
+		t.Errorf("%d problems, the last one is %v", len(problems), problems[max(last, 0)])
 	}
 }
 

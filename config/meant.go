@@ -25,7 +25,7 @@ var knownToken = regexp.MustCompile(`(^|[^A-Za-z0-9])(` + strings.Join([]string{
 // noteLiteral adds a note on a value of a server that has a token of a known form, as it
 // is written in the file. It does not show the value.
 func (r *reader) noteLiteral(text string, p place) {
-	if !r.formOnly && strings.HasPrefix(p.path, serversKey+".") && knownToken.MatchString(text) {
+	if !r.formOnly && strings.HasPrefix(p.path, serversKey) && knownToken.MatchString(text) {
 		r.note(p.as(code.FileLiteral), "write ${NAME}, and run 'signalbox secret set NAME'", "%q has a token written into the file", p.name)
 	}
 }
@@ -33,7 +33,7 @@ func (r *reader) noteLiteral(text string, p place) {
 // noteArgs adds notes on arguments that are valid and seldom meant. It does not show
 // them, as variables in them may be secrets.
 func (r *reader) noteArgs(s *Backend) {
-	p := place{}.key(serversKey).key(s.Name).key("args")
+	p := s.place().key("args")
 	for i, arg := range s.Args {
 		at := p.item(i)
 		value := arg

@@ -75,3 +75,11 @@ func TestInspectFindsWhatNobodyMeans(t *testing.T) {
 		}
 	}
 }
+
+// TestLiteralOfNameWithDot checks that a token is noted whatever the name of its server is.
+func TestLiteralOfNameWithDot(t *testing.T) {
+	const text = `{"mcpServers": {"a.b": {"command": "known", "prefix": "ab_", "env": {"A": "github_pat_0123456789abcdefghij"}}}}`
+	if notes := inspected(t, text, 0o600); len(notes) != 1 || !strings.HasSuffix(notes[0], "["+code.FileLiteral+"]") {
+		t.Errorf("noted %q, want one with %s", notes, code.FileLiteral)
+	}
+}

@@ -4,18 +4,16 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // OAuth is how the gateway gets access tokens for a server (MCP specification,
@@ -116,8 +114,8 @@ func oauthKeys() []key {
 		// Pinned, so that a server cannot name another one.
 		{"issuer", nonEmpty(), "", "The only authorization server, by its issuer. Without it, one that the server names is used. With it, the authorization server may have a private address. For the grant idJag it is the identity provider, and so are the client and its credential below."},
 		{"clientId", nonEmpty(), "", "The gateway's client id at the authorization server. Without it, the gateway uses the address of its metadata, or registers itself."},
-		{"clientSecret", secret(), "", "The secret of the client."},
-		{"clientKey", secret(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
+		{"clientSecret", credential(), "", "The secret of the client."},
+		{"clientKey", credential(), "", "The private key of the client, as PEM or JWK, with which it signs an assertion instead of a secret."},
 		{"clientMetadata", oneOf(MetadataAuto, MetadataNone), "", "Whether the address of the gateway's client metadata may be its client id: where the authorization server supports it (auto, the default), or never (none)."},
 		// Reread, because the platform that writes it replaces it.
 		{"assertion", pathname(), "", "The file with the assertion of the gateway's identity, for the grant jwtBearer. It is read for each use."},
@@ -138,14 +136,33 @@ func oauthKeys() []key {
 	}
 }
 
+// userAccess returns the servers that are called with the access of users, and the places of
+// its settings.
+func (c *Config) userAccess(r *reader) iter.Seq2[place, *Backend] {
+	return func(yield func(place, *Backend) bool) {
+		for i := range c.Servers {
+			s := &c.Servers[i]
+			at := s.place().key("oauth")
+			if s.OAuth == nil || s.Disabled || s.OAuth.IsGateway() || r.has(at) || isGrantUnknown(at, r) {
+				continue
+			}
+			if !yield(at, s) {
+				return
+			}
+		}
+	}
+}
+
+// isGrantUnknown reports whether the owner of the access or the grant could not be read, on
+// which the meaning of other settings depends.
+func isGrantUnknown(at place, r *reader) bool { return r.hasOrMeant(at.key("as"), at.key("grant")) }
+
 // checkExchanges rejects an exchange of tokens that no caller can present: a token is sent only to
 // the issuer that it is of.
 func checkExchanges(c *Config, r *reader) {
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		at := place{}.key("mcpServers").key(s.Name).key("oauth")
+	for at, s := range c.userAccess(r) {
 		issuer := at.key("issuer")
-		if s.OAuth == nil || s.OAuth.GrantType() != GrantExchange || s.OAuth.Issuer == "" || s.OAuth.IsGateway() || r.has(at) || r.has(issuer) {
+		if s.OAuth.GrantType() != GrantExchange || s.OAuth.Issuer == "" || r.has(issuer) {
 			continue
 		}
 		isSame := func(other Issuer) bool { return other.Issuer == s.OAuth.Issuer }
@@ -157,17 +174,9 @@ func checkExchanges(c *Config, r *reader) {
 
 // port is a number of a port.
 func port() form {
-	return form{
-		want: "a port",
-		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
-			v, err := strconv.Atoi(n.Text)
-			if n.Kind != configfile.Integer || err != nil || v <= 0 || v >= 1<<16 {
-				r.reject(p, "", "%q must be a whole number from 1 to 65535", p.name)
-				return
-			}
-			into.SetInt(int64(v))
-		},
-	}
+	f := wholeNumber("a whole number from 1 to 65535", "", 1<<16-1)
+	f.want = "a port"
+	return f
 }
 
 // checkPageUsers notes sign-ins with pages that cannot know their user: it has no token to enter there.
@@ -180,10 +189,8 @@ func checkPageUsers(c *Config, r *reader) {
 	if r.hasOrMeant(auth, auth.key("tokens"), auth.key("issuers"), auth.key("browser")) {
 		return
 	}
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
-		if s.OAuth != nil && !s.OAuth.IsGateway() && s.OAuth.GrantType() == GrantCode && !r.has(at) {
+	for at, s := range c.userAccess(r) {
+		if s.OAuth.GrantType() == GrantCode {
 			r.note(at, `add "auth.browser"`, "%q is the access of users, and no page knows its user: users sign in with 'signalbox login' on the machine of the gateway alone", at.name)
 		}
 	}
@@ -196,11 +203,8 @@ func checkUsers(c *Config, r *reader) {
 		return
 	}
 	hasPages := c.PublicURL != "" || r.hasOrMeant((place{}).key("publicURL"))
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		at := (place{}).key("mcpServers").key(s.Name).key("oauth")
+	for at, s := range c.userAccess(r) {
 		switch {
-		case s.OAuth == nil || s.OAuth.IsGateway() || r.has(at):
 		case c.Auth.IsZero():
 			r.report(at, `add "auth", or listen on 127.0.0.1`, "%q is the access of a user, which without \"auth\" everyone on the network would have", at.name)
 		case s.OAuth.GrantType() == GrantCode && !hasPages:
@@ -212,36 +216,33 @@ func checkUsers(c *Config, r *reader) {
 // checkOAuth rejects settings that contradict each other or would expose a credential.
 func checkOAuth(s *Backend, p place, r *reader) {
 	o, at := s.OAuth, p.key("oauth")
-	if o == nil {
+	if o == nil || r.has(at) {
 		return
 	}
+	isUnknown := isGrantUnknown(at, r)
 	switch authorization := slices.IndexFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return http.CanonicalHeaderKey(name) == "Authorization" }); {
 	case s.Command != "" || r.has(p.key("command")):
 		r.report(at, "remove it", "%q has no meaning beside %q", at.name, "command")
 		return
 	case authorization >= 0:
 		r.report(at, `remove "oauth", or the Authorization header in "headers"`, "%q has both %q and an Authorization header", p.name, at.name)
-	case s.Share && !o.IsGateway():
+	case s.Share && !o.IsGateway() && !isUnknown:
 		r.report(at, `remove "share", or write "as: gateway"`, `%q has "share", but each user has a session with it`, p.name)
 	}
-	checkOAuthWords(o, at, r)
-	checkGrant(o, at, r)
-	checkOAuthIssuer(s, at, r)
-	checkClient(o, at, r)
-	checkRequested(o, at, r)
-	checkIDJAG(s, at, r)
-}
-
-func checkOAuthWords(o *OAuth, at place, r *reader) {
-	for _, w := range []struct{ name, value string }{
-		{"as", o.As}, {"grant", o.Grant}, {"clientMetadata", o.ClientMetadata}, {"lists", o.Lists}, {"endpoints", o.Endpoints}, {"callbackHost", o.CallbackHost},
-	} {
-		for _, k := range oauthKeys() {
-			if k.name == w.name {
-				checkWord(r, at.key(k.name), w.value, k.form.words...)
-			}
+	for _, k := range oauthKeys() {
+		if k.form.words != nil {
+			checkWord(r, at.key(k.name), k.field(reflect.ValueOf(o).Elem()).String(), k.form.words...)
 		}
 	}
+	hasCredential := checkCredential(o.ClientSecret, o.ClientKey, at, r)
+	checkRequested(o, at, r)
+	checkOAuthIssuer(s, at, r)
+	if isUnknown {
+		return
+	}
+	checkGrant(o, at, r)
+	checkClient(o, hasCredential, at, r)
+	checkIDJAG(s, at, r)
 }
 
 // checkGrant rejects a grant that cannot be used as configured, and keys without a meaning.
@@ -262,18 +263,8 @@ func checkGrant(o *OAuth, at place, r *reader) {
 	case !isAssertion && o.Assertion != "":
 		r.report(p, `write "grant: jwtBearer", or remove it`, "%q has no meaning with the grant %s", p.name, o.GrantType())
 	}
-	if !o.IsGateway() {
-		return
-	}
-	for _, unused := range []struct {
-		name string
-		set  bool
-	}{
-		{"clientMetadata", o.ClientMetadata != ""}, {"lists", o.Lists != ""}, {"wait", o.Wait != 0}, {"callbackHost", o.CallbackHost != ""}, {"callbackPort", o.CallbackPort != 0},
-	} {
-		if unused.set {
-			r.report(at.key(unused.name), "remove it", "%q has no meaning with %q", unused.name, "as: gateway")
-		}
+	if o.IsGateway() {
+		checkUnused(o, at, `with "as: gateway"`, r, "clientMetadata", "lists", "wait", "callbackHost", "callbackPort")
 	}
 }
 
@@ -293,6 +284,7 @@ func checkOAuthIssuer(s *Backend, at place, r *reader) {
 	backend, err := url.Parse(s.URL)
 	isLocal := err == nil && isLoopback(backend.Hostname())
 	switch {
+	case isGrantUnknown(at, r):
 	case o.GrantType() == GrantExchange || o.GrantType() == GrantIDJAG:
 		r.report(p, "add it", "the grant %s needs an %q: a user's token is never sent to a server that another one names", o.GrantType(), p.name)
 	case o.IsGateway() && !isLocal && o.Endpoints != Endpoints20250326:
@@ -316,22 +308,30 @@ func checkIssuerURL(issuer string, p place, r *reader) bool {
 }
 
 // checkClient rejects an incomplete client.
-func checkClient(o *OAuth, at place, r *reader) {
-	id, secret, key := at.key("clientId"), at.key("clientSecret"), at.key("clientKey")
-	hasSecret, hasKey := !o.ClientSecret.IsZero() || r.has(secret), !o.ClientKey.IsZero() || r.has(key)
+func checkClient(o *OAuth, hasCredential bool, at place, r *reader) {
+	id := at.key("clientId")
 	switch {
-	case hasSecret && hasKey:
-		r.report(key, "remove one of them", "%q and %q are both set", secret.name, key.name)
-	case o.ClientID == "" && !r.hasOrMeant(id) && (hasSecret || hasKey || o.IsGateway() || o.GrantType() != GrantCode):
+	case o.ClientID == "" && !r.hasOrMeant(id) && (hasCredential || o.IsGateway() || o.GrantType() != GrantCode):
 		r.report(id, "add it, as the authorization server has registered the gateway", "%q is missing", id.name)
-	case o.GrantType() == GrantClientCredentials && !hasSecret && !hasKey && !r.hasOrMeant(secret, key):
+	case o.GrantType() == GrantClientCredentials && !hasCredential:
 		r.report(at, `add "clientSecret" or "clientKey"`, "the grant clientCredentials needs a credential of the client")
 	}
-	if !o.ClientKey.IsZero() && !hasSecret && !r.has(key) {
-		if _, err := oauth.ParseSigningKey([]byte(o.ClientKey.Reveal())); err != nil {
-			r.report(key, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", key.name, err)
+}
+
+// checkCredential rejects two credentials of a client, and a key that cannot be used. It
+// reports whether there is a credential, or may be.
+func checkCredential(secret, key Secret, client place, r *reader) bool {
+	inSecret, inKey := client.key("clientSecret"), client.key("clientKey")
+	hasSecret, hasKey := !secret.IsZero() || r.has(inSecret), !key.IsZero() || r.has(inKey)
+	switch {
+	case hasSecret && hasKey:
+		r.report(inKey, "remove one of them", "%q and %q are both set", inSecret.name, inKey.name)
+	case !key.IsZero() && !r.has(inKey):
+		if _, err := oauth.ParseSigningKey([]byte(key.Reveal())); err != nil {
+			r.report(inKey, "a PEM or JWK private key: RSA of 2048 bits or more, EC, or Ed25519", "%q cannot be used: %v", inKey.name, err)
 		}
 	}
+	return hasSecret || hasKey || r.hasOrMeant(inSecret, inKey)
 }
 
 // checkRequested checks what is requested.
@@ -353,6 +353,3 @@ func checkRequested(o *OAuth, at place, r *reader) {
 		}
 	}
 }
-
-// Token returns a secret for package oauth.
-func (s Secret) Token() mcp.Token { return mcp.NewToken(s.Reveal()) }

@@ -15,14 +15,11 @@ const operatorsKey = "operators"
 
 // operators is a CEL expression that is not empty: an empty one must not count as none.
 func operators() form {
-	f := text()
-	read := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		if read(r, n, p, into); n.Kind == configfile.Text && n.Text == "" {
+	return text().then(func(r *reader, n configfile.Node, p place, _ reflect.Value) {
+		if n.Kind == configfile.Text && n.Text == "" {
 			r.reject(p, `write an expression, such as "principal.name == 'ops'", or remove it`, "%q is empty", p.name)
 		}
-	}
-	return f
+	})
 }
 
 // CompileOperators returns the condition for operators, or nil without one. A Config that
@@ -43,16 +40,7 @@ func checkOperators(c *Config, r *reader) {
 	if c.Operators == "" || r.has(p) {
 		return
 	}
-	_, problem := policy.CompileCondition(c.Operators)
-	switch {
-	case problem == nil:
-	case problem.Line == 0:
-		r.report(p, "", "%q: %s", p.name, problem.Text)
-	default:
-		if exact, ok := r.within(p, c.Operators, problem.Line, problem.Column); ok {
-			r.report(p.withAt(exact), "", "%q: %s", p.name, problem.Text)
-			return
-		}
-		r.report(p, "", "%q, line %d column %d of the expression: %s", p.name, problem.Line, problem.Column, problem.Text)
+	if _, problem := policy.CompileCondition(c.Operators); problem != nil {
+		r.reportExpression(p, c.Operators, problem.Line, problem.Column, problem.Text)
 	}
 }

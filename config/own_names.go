@@ -36,11 +36,7 @@ func (c *Config) only(p *Profile) *Backend {
 	if len(p.Servers) != 1 {
 		return nil
 	}
-	i := slices.IndexFunc(c.Servers, func(s Backend) bool { return s.Name == p.Servers[0] })
-	if i < 0 {
-		return nil
-	}
-	return &c.Servers[i]
+	return c.server(p.Servers[0])
 }
 
 // checkOwnNames requires that a profile with the names of its server has one server, and that nothing

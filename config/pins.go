@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -112,7 +111,7 @@ func (r *reader) readLock() *pins.Lock {
 		if syntax, ok := errors.AsType[*pins.SyntaxError](err); ok {
 			p.Line, p.Message = syntax.Line, syntax.Message
 		}
-		r.problems = append(r.problems, p)
+		r.add(p)
 	}
 	return lock
 }
@@ -125,11 +124,12 @@ func (c *Config) Lock() *pins.Lock {
 	return c.source.lock
 }
 
-// ApprovedText returns the text of an approved definition, and reports whether it is there. It reads a file.
+// ApprovedText returns the text of an approved definition, and reports whether it is there. It reads a file, which may be
+// as large as a lock file.
 func (c *Config) ApprovedText(d pins.Digest) ([]byte, bool) {
 	if c.source == nil {
 		return nil, false
 	}
-	text, err := os.ReadFile(TextFile(c.source.file, d))
-	return text, err == nil
+	text, err := readAtMost(TextFile(c.source.file, d), maxLock)
+	return text, err == nil && len(text) <= maxLock
 }

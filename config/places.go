@@ -52,7 +52,7 @@ func (p Place) String() string {
 // position is returned only if the file still has it: the Config may be older.
 func (p Places) Server(name, text string, path ...any) Place {
 	for _, key := range []string{serversKey, editorsKey} {
-		if at := p.find(text, append([]any{key, name}, path...)); at != (Place{}) {
+		if at := p.Setting(text, append([]any{key, name}, path...)...); at != (Place{}) {
 			return at
 		}
 	}
@@ -60,9 +60,7 @@ func (p Places) Server(name, text string, path ...any) Place {
 }
 
 // Setting is Server for a setting of all servers.
-func (p Places) Setting(text string, path ...any) Place { return p.find(text, path) }
-
-func (p Places) find(text string, path []any) Place {
+func (p Places) Setting(text string, path ...any) Place {
 	node, at := p.root, configfile.Position{}
 	for _, step := range path {
 		next, found := configfile.Node{}, false

@@ -62,7 +62,7 @@ func policyKeys() []key {
 	return []key{
 		// Required, so that a file states what it leaves open.
 		{"otherwise", oneOf(string(PolicyAllow), string(PolicyDeny)), "", "What holds for what no rule decides: allow or deny. A policy must have it."},
-		{"rules", listOf(policyRule()), "", "The rules. Their order makes no difference."},
+		{"rules", listOf(object(policyRuleKeys(), nil)), "", "The rules. Their order makes no difference."},
 		// A policy for a team is tried on its calls first.
 		{"dryRun", boolean(), "", "Decide and record what would be refused, but refuse and hide nothing."},
 	}
@@ -81,34 +81,24 @@ func policyRuleKeys() []key {
 	}
 }
 
-func policyRule() form { return object(policyRuleKeys(), nil) }
-
 // policyForm is the form of policy. It requires "otherwise".
 func policyForm() form {
-	f := object(policyKeys(), nil)
-	read := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		read(r, n, p, into)
+	return object(policyKeys(), nil).then(func(r *reader, n configfile.Node, p place, _ reflect.Value) {
 		if _, found := n.Member("otherwise"); !found && n.Kind == configfile.Mapping && !r.hasOrMeant(p, p.key("otherwise")) {
-			r.reject(p, `write "otherwise: deny", or allow`, `%q does not specify what holds for what no rule decides`, p.name)
+			r.report(p, `write "otherwise: deny", or allow`, `%q does not specify what holds for what no rule decides`, p.name)
+			r.meant[p.key("otherwise").path] = true
 		}
-	}
-	return f
-}
-
-// Compiled returns the rules in the form of package policy.
-func (p *Policy) compiled() []policy.Rule {
-	rules := make([]policy.Rule, len(p.Rules))
-	for i := range p.Rules {
-		rules[i] = policy.Rule(p.Rules[i])
-	}
-	return rules
+	})
 }
 
 // Compile compiles the rules. failed is called for each rule that fails when it is evaluated,
 // and may be nil.
 func (p *Policy) Compile(failed func(rule string, why policy.Failure)) (*policy.Policy, error) {
-	return policy.Compile(p.compiled(), policy.Options{Allow: p.Otherwise == PolicyAllow, Failed: failed})
+	rules := make([]policy.Rule, len(p.Rules))
+	for i, rule := range p.Rules {
+		rules[i] = policy.Rule(rule)
+	}
+	return policy.Compile(rules, policy.Options{Allow: p.Otherwise == PolicyAllow, Failed: failed})
 }
 
 func checkPolicy(c *Config, r *reader) {
@@ -163,17 +153,21 @@ func reportRule(c *Config, problem *policy.Error, at place, r *reader) {
 	if r.has(at) {
 		return
 	}
-	if problem.Line == 0 {
-		r.report(at, "", "%q: %s", at.name, problem.Text)
-		return
-	}
 	rule := &c.Policy.Rules[problem.Rule]
 	text := map[string]string{"allow": rule.Allow, "deny": rule.Deny, "confirm": rule.Confirm, "when": rule.When}[problem.Field]
-	if exact, ok := r.within(at, text, problem.Line, problem.Column); ok {
-		r.report(at.withAt(exact), "", "%q: %s", at.name, problem.Text)
-		return
+	r.reportExpression(at, text, problem.Line, problem.Column, problem.Text)
+}
+
+// reportExpression reports a mistake at a line and column of an expression, or in all of it if
+// line is 0.
+func (r *reader) reportExpression(p place, text string, line, column int, problem string) {
+	if line == 0 {
+		r.report(p, "", "%q: %s", p.name, problem)
+	} else if exact, ok := r.within(p, text, line, column); ok {
+		r.report(p.withAt(exact), "", "%q: %s", p.name, problem)
+	} else {
+		r.report(p, "", "%q, line %d column %d of the expression: %s", p.name, line, column, problem)
 	}
-	r.report(at, "", "%q, line %d column %d of the expression: %s", at.name, problem.Line, problem.Column, problem.Text)
 }
 
 // within returns the position in the file of a place in a text, if the file has the text as it

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
-	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -124,7 +123,10 @@ func checkProfiles(c *Config, r *reader) {
 		checkNames(f.Servers, servers, p.key("servers"), "server", r)
 		checkPatternLists(f.Include, f.Exclude, p, r)
 		checkPatternList(f.Always, p.key("always"), r)
-		checkProfileFilters(f, p, r)
+		checkEffects(f.Include, f.Exclude, p, r, func(i int) bool {
+			r.note(p.key("exclude").item(i), "", "%.80q excludes every tool and prompt of the profile %q; only resources are left", f.Exclude[i], f.Name)
+			return false
+		})
 		checkView(f, p, r)
 		checkOwnNames(c, f, p, r)
 		checkPassed(c, f, p, r)
@@ -157,25 +159,6 @@ func checkNames(names, known []string, list place, what string, r *reader) {
 		}
 	}
 	checkTwice(names, list, r)
-}
-
-// checkProfileFilters finds patterns that have no effect because of others.
-func checkProfileFilters(f *Profile, p place, r *reader) {
-	if len(f.Include) > maxCompared || len(f.Exclude) > maxCompared {
-		return
-	}
-	include, exclude := p.key("include"), p.key("exclude")
-	checkWithin(f.Include, include, r)
-	checkWithin(f.Exclude, exclude, r)
-	everything := func(pattern string) bool { return glob.Covers(pattern, wildcard) }
-	if len(f.Include) == 1 && everything(f.Include[0]) {
-		r.note(include.item(0), "", `%.80q includes everything, as it would be without "include"`, f.Include[0])
-	}
-	if i := slices.IndexFunc(f.Exclude, everything); i >= 0 {
-		r.note(exclude.item(i), "", "%.80q excludes every tool and prompt of the profile %q; only resources are left", f.Exclude[i], f.Name)
-		return
-	}
-	checkContradictions(f.Include, f.Exclude, p, r)
 }
 
 // checkTokenProfiles requires that the profiles of a token exist.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/glob"
@@ -59,7 +58,7 @@ func quotaKeys() []key {
 		{"calls", callRate(), "", "How many calls may be made in which time, such as 600/1m. Required."},
 		// A client sends several calls at once, and then none until its user has read the
 		// results.
-		{"burst", positive(), "", "How many calls may be made at once, after a time without any. The default is the number in \"calls\"."},
+		{"burst", positive("such as 10"), "", "How many calls may be made at once, after a time without any. The default is the number in \"calls\"."},
 	}
 }
 
@@ -110,25 +109,6 @@ func parseRate(text string) (rate Rate, problem, hint string) {
 	return Rate{Calls: n, Every: d}, "", ""
 }
 
-// positive is a whole number above zero.
-func positive() form {
-	const want = "a whole number above zero"
-	return form{
-		want: want,
-		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
-			v, err := strconv.Atoi(n.Text)
-			switch {
-			case err == nil && v > 0 && n.Kind == configfile.Integer:
-				into.SetInt(int64(v))
-			case err == nil && v > 0:
-				r.reject(p, "write it without quotes", "%q must be %s", p.name, want)
-			default:
-				r.reject(p, `such as 10`, "%q must be %s", p.name, want)
-			}
-		},
-	}
-}
-
 func checkQuotas(c *Config, r *reader) {
 	list := place{}.key(quotasKey)
 	for i := range c.Quotas {
@@ -167,23 +147,7 @@ func checkOn(c *Config, patterns []string, list place, r *reader) {
 	}
 	for i, pattern := range patterns {
 		at := list.item(i)
-		sign := strings.IndexAny(pattern, foreignSigns)
-		switch {
-		case r.has(at):
-		case pattern == "":
-			r.report(at, "remove it", "%q is empty", at.name)
-		case strings.TrimSpace(pattern) != pattern:
-			r.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
-		case strings.ContainsFunc(pattern, unicode.IsControl):
-			r.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
-		case strings.Contains(pattern, ":"): // of URIs, which may have any of the signs
-		case pattern[0] == '!':
-			r.report(at, "write the patterns of the items that it is for", "%.80q begins with !, which has no meaning here", pattern)
-		case sign >= 0 && pattern[sign] == ',':
-			r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
-		case sign >= 0:
-			r.report(at, "only * is special: it matches any characters", "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
-		default:
+		if !r.has(at) && checkPattern(pattern, at, strings.Contains(pattern, ":"), "write the patterns of the items that it is for", r) {
 			c.noteUnmatched(pattern, at, r)
 		}
 	}

@@ -92,21 +92,30 @@ const maxProblems = 1000
 
 // report adds a problem. Its message may contain a value only if that cannot be a secret.
 func (r *reader) report(p place, hint, format string, args ...any) {
+	r.add(r.problem(p, hint, fmt.Sprintf(format, args...)))
+}
+
+// add adds a problem, which may be of another file.
+func (r *reader) add(p Problem) {
 	if r.positions != nil && len(r.problems) == maxProblems {
 		r.omitted++
 		return
 	}
-	r.problems = append(r.problems, r.problem(p, hint, fmt.Sprintf(format, args...)))
+	r.problems = append(r.problems, p)
 }
 
 // reject reports a problem with a value. The Config has the zero value or only a part of it
 // there.
 func (r *reader) reject(p place, hint, format string, args ...any) {
+	r.markRejected(p.path)
+	r.report(p, hint, format, args...)
+}
+
+func (r *reader) markRejected(path string) {
 	if r.rejected == nil {
 		r.rejected = make(map[string]bool)
 	}
-	r.rejected[p.path] = true
-	r.report(p, hint, format, args...)
+	r.rejected[path] = true
 }
 
 // wrongKind rejects a value of the wrong kind. The value is not shown, as it may be a

@@ -50,11 +50,17 @@ func TestFollowsFromRejected(t *testing.T) {
 		`{"mcpServers": {"g": 7, "h": {"command": "x", "prefix": "g__"}}}`:                                        1,
 		`{"mcpServers": {"g": {"command": "x", "prefx": "y"}, "h": {"command": "x", "prefix": "g__"}}}`:           1,
 		`{"mcpServers": {"g": {"command": "x", "prefix": 1}, "h": {"command": "x", "prefix": 2}, "i__": "none"}}`: 3,
-		`{"mcpservers": {}}`:                            1,
-		`{"command": "x", "args": []}`:                  2,
-		`{"mcpServers": {}, "audit": 7}`:                1,
-		`{"mcpServers": {}, "audit": {"path": "x"}}`:    1,
-		`{"mcpServers": {}, "audit": {"file": "${X}"}}`: 1,
+		`{"mcpservers": {}}`:                                                       1,
+		`{"command": "x", "args": []}`:                                             2,
+		`{"mcpServers": {}, "audit": 7}`:                                           1,
+		`{"mcpServers": {}, "audit": {"path": "x"}}`:                               1,
+		`{"mcpServers": {}, "audit": {"file": "${X}"}}`:                            1,
+		`{"mcpServers": {"g": {"url": "http://x", "share": true, "oauth": true}}}`: 1,
+		`{"mcpServers": {"g": {"url": "http://127.0.0.1", "oauth": {"as": "gateway", "grant": "jwtBarer", "assertion": "f"}}}}`:            1,
+		`{"mcpServers": {"g": {"url": "http://127.0.0.1", "oauth": {"as": "gatewy", "grant": "clientCredentials", "clientSecret": "s"}}}}`: 1,
+		// What does not follow is reported.
+		`{"mcpServers": {}, "policy": {"rules": [{"name": "a", "allow": "x("}]}}`:                                2,
+		`{"mcpServers": {"g": {"url": "http://x", "oauth": {"grant": "cod", "resource": "x", "scopes": [""]}}}}`: 3,
 	}
 	for text, want := range tests {
 		if got := problemsOf(text); len(got) != want {

@@ -83,10 +83,8 @@ func (c *Config) CutsResults() bool {
 // 0 without a limit. The server may be one that is not configured.
 func (c *Config) MaxResult(server, client string) int64 {
 	most, isServers := c.Results.Max, false
-	for i := range c.Servers {
-		if r := c.Servers[i].Results; c.Servers[i].Name == server && r != nil && r.Max != 0 {
-			most, isServers = r.Max, true
-		}
+	if s := c.server(server); s != nil && s.Results != nil && s.Results.Max != 0 {
+		most, isServers = s.Results.Max, true
 	}
 	if own := c.Results.Clients[client]; own != 0 && !isServers || own > 0 && own < most {
 		most = own
@@ -115,7 +113,7 @@ func checkResults(c *Config, r *reader) {
 	checkWord(r, p.key("structured"), c.Results.Structured, StructuredPass, StructuredError, StructuredCut)
 	checkMaxResult(c.Results.Max, p.key("max"), r)
 	for i := range c.Servers {
-		if s := &c.Servers[i]; s.Results != nil {
+		if s := &c.Servers[i]; s.Results != nil && !s.Disabled {
 			checkMaxResult(s.Results.Max, s.place().key(resultsKey).key("max"), r)
 		}
 	}
@@ -133,6 +131,17 @@ func checkResults(c *Config, r *reader) {
 
 // noteResults notes settings that have no effect.
 func noteResults(c *Config, p place, r *reader) {
+	if !c.CutsResults() {
+		noEffect := func(name string, isSet bool) {
+			if isSet {
+				r.note(p.key(name), `add "max"`, "it has no effect: no result is cut")
+			}
+		}
+		noEffect("keep", c.Results.Keep != 0)
+		noEffect("total", c.Results.Total != 0)
+		noEffect("structured", c.Results.Structured != "" && c.Results.Structured != StructuredPass)
+		return
+	}
 	inForce, largest := c.Effective(), int64(0)
 	measure := func(most int64, at place) {
 		if message := inForce.Limits.BackendMessage; message > 0 && most >= message {
@@ -149,17 +158,6 @@ func noteResults(c *Config, p place, r *reader) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Results.Clients)) {
 		measure(c.Results.Clients[id], p.key("clients").key(id))
-	}
-	if !c.CutsResults() {
-		noEffect := func(name string, isSet bool) {
-			if isSet {
-				r.note(p.key(name), `add "max"`, "it has no effect: no result is cut")
-			}
-		}
-		noEffect("keep", c.Results.Keep != 0)
-		noEffect("total", c.Results.Total != 0)
-		noEffect("structured", c.Results.Structured != "" && c.Results.Structured != StructuredPass)
-		return
 	}
 	if c.Results.Keep > 0 && c.Results.Keep < minKept {
 		r.note(p.key("keep"), `write at least "1s"`, "a result is dropped before the rest of it can be read")

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // redacted replaces the text of a Secret in all output.
@@ -32,6 +34,9 @@ func (s Secret) Reveal() string {
 	}
 	return *s.text
 }
+
+// Token returns the text as a token of package mcp, which is not printed either.
+func (s Secret) Token() mcp.Token { return mcp.NewToken(s.Reveal()) }
 
 // IsZero reports whether the text is empty.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }

@@ -102,12 +102,11 @@ func (r *reader) reportSecrets() bool {
 	if len(s.faults) == 0 {
 		return false
 	}
-	if r.rejected == nil {
-		r.rejected = make(map[string]bool)
-	}
 	if !r.rejected[s.path] {
-		r.rejected[s.path] = true
-		r.problems = append(r.problems, s.faults...)
+		r.markRejected(s.path)
+		for _, fault := range s.faults {
+			r.add(fault)
+		}
 	}
 	return true
 }

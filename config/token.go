@@ -6,9 +6,7 @@ package config
 import (
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -23,11 +21,7 @@ const maxTokenFile = 16 << 10
 // bearerToken is one entry of auth.tokens. The token is read immediately, so that a missing
 // one is found with the configuration and not at the first request.
 func bearerToken() form {
-	// On top of the mapping, which does not know how its keys depend on each other.
-	f := object(tokenKeys(), foreignTokenKeys())
-	entry := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
-		entry(r, n, p, into)
+	return object(tokenKeys(), foreignTokenKeys()).then(func(r *reader, n configfile.Node, p place, into reflect.Value) {
 		token := into.Addr().Interface().(*Token)
 		_, inEnv := n.Member("env")
 		_, inFile := n.Member("file")
@@ -42,8 +36,7 @@ func bearerToken() form {
 			}
 			token.Value = value
 		}
-	}
-	return f
+	})
 }
 
 func (r *reader) tokenFromEnv(name string, p place) Secret {
@@ -70,31 +63,13 @@ func (r *reader) tokenFromEnv(name string, p place) Secret {
 // readToken reads a file with a token, or reports what is wrong with it. No message has any
 // of the content.
 func readToken(path string) (value Secret, problem, hint string) {
-	// Checked before it is opened: opening a pipe may block, and a device may have effects.
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return Secret{}, "the token file cannot be read: " + err.Error(), ""
-	case !info.Mode().IsRegular():
-		return Secret{}, fmt.Sprintf("the token file %s is not a regular file (mode %v)", path, info.Mode()), ""
-	// Not on Windows, which has no such bits. Elsewhere, users other than the owner and the
-	// group need no access; those that can write the file can call as its principal.
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
-		message := fmt.Sprintf("all users of this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
-		return Secret{}, message, "chmod 600, or mount it with mode 0400"
-	}
-	// The mode may have changed since. Only a user that could have placed another token
-	// there anyway gains by that.
-	data, err := readAtMost(path, maxTokenFile)
-	if err != nil {
-		return Secret{}, "the token file cannot be read: " + err.Error(), ""
+	data, problem, hint := readRegular("token file", path, maxTokenFile, true)
+	if problem != "" {
+		return Secret{}, problem, hint
 	}
 	text := strings.TrimRight(string(data), "\r\n") // editors end files with them
-	switch {
-	case text == "":
+	if text == "" {
 		return Secret{}, fmt.Sprintf("the token file %s is empty", path), ""
-	case len(data) > maxTokenFile:
-		return Secret{}, fmt.Sprintf("the token file %s is larger than %s", path, formatBytes(maxTokenFile)), ""
 	}
 	return NewSecret(text), "", ""
 }

@@ -31,8 +31,7 @@ func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
 		checkListen, checkPath, checkPublicURL, checkHosts, checkOrigins,
 		checkTLS, checkTokens, checkIssuers, checkIntrospection, checkCertificates, checkProxy, checkBrowser,
-		checkStateKeys, checkCredentialsKeys,
-		checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
+		checkSealingKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPins, checkApps, checkResults,
 		checkPolicy, checkFilterRules, checkQuotas, checkOperators, checkUsers, checkPageUsers, checkExchanges, checkVouchedUsers,
 	} {
 		check(c, r)
@@ -143,9 +142,24 @@ func checkOrigins(c *Config, r *reader) {
 		// every local file.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
 			r.report(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
+		} else if origin != writtenOrigin(u) {
+			r.note(list.item(i), "write it in lower case, without a default port", "%q has no effect: browsers write that origin in another way", list.item(i).name)
 		}
 	}
 	checkTwice(c.AllowedOrigins, list, r)
+}
+
+// writtenOrigin returns an origin as browsers write it: in lower case, and without the port that
+// the scheme has by default (RFC 6454, section 6.2).
+func writtenOrigin(u *url.URL) string {
+	host := u.Host
+	switch {
+	case u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80":
+		host = strings.TrimSuffix(host, ":"+u.Port())
+	case u.Scheme != "https" && u.Scheme != "http": // of an editor, or of an extension
+		return u.Scheme + "://" + host
+	}
+	return u.Scheme + "://" + strings.ToLower(host)
 }
 
 // checkTwice notes repeated elements of a list.
@@ -285,15 +299,11 @@ func checkLimits(c *Config, r *reader) {
 	}
 }
 
-// checkStateKeys requires keys of sufficient length, and notes repeated ones: an operator that
+// checkSealingKeys requires keys of sufficient length, and notes repeated ones: an operator that
 // adds a new key and repeats the old one has replaced nothing. Neither keys nor their lengths
 // are shown: the reader of a problem may not be allowed to know them.
-func checkStateKeys(c *Config, r *reader) {
+func checkSealingKeys(c *Config, r *reader) {
 	checkKeys(c.State.Keys, place{}.key("state").key("keys"), r)
-}
-
-// checkCredentialsKeys is checkStateKeys for the keys of credentials.
-func checkCredentialsKeys(c *Config, r *reader) {
 	checkKeys(c.Credentials.Keys, place{}.key("credentials").key("keys"), r)
 }
 

@@ -41,7 +41,7 @@ func checkServers(c *Config, r *reader) {
 	seen := make(map[string]bool)
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		p := place{}.key(serversKey).key(s.Name)
+		p := s.place()
 		// Also if the server has another prefix: the name is in logs, metrics and headings of
 		// instructions.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
@@ -56,7 +56,7 @@ func checkServers(c *Config, r *reader) {
 			continue // only its form was checked, or it was rejected
 		}
 		for _, check := range []func(*Backend, place, *reader){
-			checkTransport, checkCommand, checkURL, checkHeaders, checkOAuth, checkHelper, checkEnv, checkEra, checkPrefix, notePlaceholders, checkPatterns, checkFilters, checkRenames,
+			checkTransport, checkCommand, checkURL, checkHeaders, checkOAuth, checkHelper, checkEnv, checkEra, checkPrefix, notePlaceholders, checkFilters, checkRenames,
 		} {
 			check(s, p, r)
 		}
@@ -79,22 +79,20 @@ func checkTransport(s *Backend, p place, r *reader) {
 	case s.Type != "" && s.Type != TypeStdio && isProgram:
 		r.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
-		checkUnused(s, p, "url", []string{"args", "env", "envFile", "cwd"}, r)
-		for _, k := range []string{"idle", "memory", "launch"} {
-			if !(key{name: k}).field(reflect.ValueOf(s).Elem()).IsZero() {
-				r.report(p.key(k), "remove it", "%q has no meaning beside %q", k, "url")
-			}
-		}
+		checkUnused(s, p, `beside "url"`, r, "args", "env", "envFile", "cwd", "idle", "memory", "launch")
 	default:
-		checkUnused(s, p, "command", []string{"headers"}, r)
+		checkUnused(s, p, `beside "command"`, r, "headers")
 	}
 }
 
-// checkUnused reports keys without a meaning beside another.
-func checkUnused(s *Backend, p place, beside string, keys []string, r *reader) {
+// checkUnused reports keys of a mapping without a meaning. of is a pointer to what was read of
+// it.
+func checkUnused(of any, p place, why string, r *reader, keys ...string) {
 	for _, k := range keys {
-		if field := (key{name: k}).field(reflect.ValueOf(s).Elem()); field.Len() > 0 || r.has(p.key(k)) {
-			r.report(p.key(k), "remove it", "%q has no meaning beside %q", k, beside)
+		field := key{name: k}.field(reflect.ValueOf(of).Elem())
+		isEmpty := field.IsZero() || field.Kind() == reflect.Map && field.Len() == 0 || field.Kind() == reflect.Slice && field.Len() == 0
+		if !isEmpty || r.has(p.key(k)) {
+			r.report(p.key(k), "remove it", "%q has no meaning %s", k, why)
 		}
 	}
 }
@@ -114,8 +112,13 @@ func checkCommand(s *Backend, p place, r *reader) {
 			r.report(at.as(as), hint, "%q %s", at.name, problem)
 		}
 	}
-	for i, arg := range s.Args {
-		if at := p.key("args").item(i); strings.ContainsRune(arg, 0) {
+	checkWithoutNUL(s.Args, p.key("args"), r)
+}
+
+// checkWithoutNUL rejects words that no program can be given.
+func checkWithoutNUL(words []string, list place, r *reader) {
+	for i, word := range words {
+		if at := list.item(i); strings.ContainsRune(word, 0) {
 			r.report(at, "remove it", "%q has a NUL in it", at.name)
 		}
 	}
@@ -215,14 +218,15 @@ const urlHint = `such as "https://example.com/mcp"`
 // isControl reports whether a character is invalid in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-func checkEnv(s *Backend, p place, r *reader) {
-	p = p.key("env")
-	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+func checkEnv(s *Backend, p place, r *reader) { checkVariables(s.Env, p.key("env"), r) }
+
+func checkVariables(env map[string]Secret, p place, r *reader) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			const cure = `write NAME: "VALUE"`
 			r.report(p.key(name), cure, "%q cannot be the name of an environment variable", validPrefix(name, isVariableRune))
 		}
-		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
+		if strings.ContainsRune(env[name].Reveal(), 0) {
 			r.report(p.key(name), "", "the value of the variable %s has a NUL in it", validPrefix(name, isVariableRune))
 		}
 	}

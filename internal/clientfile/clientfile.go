@@ -51,7 +51,7 @@ func (f File) Connect(g Gateway) ([]byte, error) {
 		return nil, err
 	}
 	if p.found {
-		if f.Text, err = p.remove(p.index); err != nil {
+		if f.Text, err = p.remove(Name, p.index); err != nil {
 			return nil, err
 		}
 		if p, err = f.place(); err != nil {
@@ -70,7 +70,7 @@ func (f File) Disconnect() ([]byte, error) {
 	if !p.found {
 		return f.Text, nil
 	}
-	return p.remove(p.index)
+	return p.remove(Name, p.index)
 }
 
 // Hash identifies the content of the entry for the gateway, without regard to its style and
@@ -126,8 +126,8 @@ func (f File) SetAside(servers []Server) (text []byte, disabled, removed []strin
 		return nil, nil, nil, err
 	}
 	// From the end on: the items and lines before a change stay as they are.
-	slices.SortFunc(servers, func(a, b Server) int { return cmp.Compare(b.Line, a.Line) })
-	for _, s := range servers {
+	backward := func(a, b Server) int { return cmp.Compare(b.Line, a.Line) }
+	for _, s := range slices.SortedFunc(slices.Values(servers), backward) {
 		index := slices.IndexFunc(p.servers, func(at Server) bool { return at == s })
 		if index < 0 || s.Name == Name {
 			continue
@@ -139,7 +139,7 @@ func (f File) SetAside(servers []Server) (text []byte, disabled, removed []strin
 				continue
 			}
 		}
-		if p.file.Text, err = p.removeServer(s.Name, index); err != nil {
+		if p.file.Text, err = p.remove(s.Name, index); err != nil {
 			return nil, nil, nil, err
 		}
 		removed = append(removed, s.Name)
@@ -215,9 +215,8 @@ func (p *place) add(entry configedit.Entry) ([]byte, error) {
 	return p.file.InsertAt(append(slices.Clone(p.path), Name), entry)
 }
 
-func (p *place) remove(index int) ([]byte, error) { return p.removeServer(Name, index) }
-
-func (p *place) removeServer(name string, index int) ([]byte, error) {
+// remove removes a server.
+func (p *place) remove(name string, index int) ([]byte, error) {
 	if p.list {
 		return p.file.DeleteFrom(p.path, index)
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,24 +44,32 @@ func parse(f File) (*document, error) {
 		return nil, d.refuse(root.At, "write the servers below \"mcpServers\"", "a config is a mapping, not %s", root.Kind)
 	}
 	d.root = root
+	d.findLines()
+	// A line break for some parsers only, so that lines have no certain numbers.
+	if i := bareReturn.FindIndex(d.text); i != nil {
+		return nil, d.cannotEdit(i[0], "save it with the line breaks LF or CRLF")
+	}
+	if !d.json {
+		d.end = d.documentEnd()
+	}
+	return d, nil
+}
+
+// bareReturn matches a carriage return without a line feed.
+var bareReturn = regexp.MustCompile(`\r([^\n]|$)`)
+
+// findLines sets the offsets of the lines and of the end.
+func (d *document) findLines() {
 	start := 0
 	if bytes.HasPrefix(d.text, []byte(bom)) {
 		start = len(bom)
 	}
 	d.lines, d.end = []int{start}, len(d.text)
 	for i, c := range d.text {
-		switch {
-		case c == '\n':
+		if c == '\n' {
 			d.lines = append(d.lines, i+1)
-		// A line break for some parsers only, so that lines have no certain numbers.
-		case c == '\r' && (i+1 == len(d.text) || d.text[i+1] != '\n'):
-			return nil, d.cannotEdit(i, "save it with the line breaks LF or CRLF")
 		}
 	}
-	if !d.json {
-		d.end = d.documentEnd()
-	}
-	return d, nil
 }
 
 // documentEnd returns the offset of the line that ends the document of a YAML file, or of the
@@ -135,6 +144,12 @@ func (d *document) lineEnd(offset int) int {
 	return offset + len(bytes.TrimRight(d.text[offset:next], "\r\n"))
 }
 
+// blankBefore reports whether the line before an offset is blank.
+func (d *document) blankBefore(offset int) bool {
+	start := d.lineStart(offset)
+	return start > d.lines[0] && len(bytes.TrimSpace(d.text[d.lineStart(start-1):start])) == 0
+}
+
 // nextLine returns the offset of the next line, or of the end of the text.
 func (d *document) nextLine(offset int) int {
 	if i := bytes.IndexByte(d.text[offset:], '\n'); i >= 0 {
@@ -161,8 +176,8 @@ type edit struct {
 	text       string
 }
 
-// result makes edits, and returns the new text if it means want.
-func (d *document) result(edits []edit, want configfile.Node) ([]byte, error) {
+// apply makes edits, which it sorts.
+func (d *document) apply(edits []edit) ([]byte, error) {
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
 	var out []byte
 	done := 0
@@ -173,10 +188,18 @@ func (d *document) result(edits []edit, want configfile.Node) ([]byte, error) {
 		out = append(append(out, d.text[done:e.start]...), e.text...)
 		done = e.end
 	}
-	out = append(out, d.text[done:]...)
-	got, err := d.parse(out, d.json)
+	return append(out, d.text[done:]...), nil
+}
+
+// result makes edits, and returns the new text if it means want.
+func (d *document) result(edits []edit, want configfile.Node) ([]byte, error) {
+	out, err := d.apply(edits)
+	if err != nil {
+		return nil, err
+	}
+	got, bad := d.parse(out, d.json)
 	switch {
-	case err == nil && equal(got, want):
+	case bad == nil && equal(got, want):
 		return out, nil
 	case !d.json && len(d.text) > 0 && !bytes.HasSuffix(d.text, []byte("\n")):
 		// A block scalar at the end of the text has a line break only if the text has one.

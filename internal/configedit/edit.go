@@ -13,7 +13,6 @@ package configedit
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
@@ -76,8 +75,8 @@ func (f File) Add(name string, entry Entry) ([]byte, error) {
 		return nil, err
 	}
 	servers, key := d.serversNode()
-	if m, found := find(servers, name); found {
-		return nil, d.refuse(m.At, "remove it first, or choose another name", "there is a server %q already", name)
+	if i := indexOf(servers, name); i >= 0 {
+		return nil, d.refuse(servers.Members[i].At, "remove it first, or choose another name", "there is a server %q already", name)
 	}
 	return d.insertAt([]string{key, name}, entry)
 }
@@ -165,17 +164,19 @@ func (f File) Enable(name string) ([]byte, error) { return f.setDisabled(name, f
 // Enabled reports whether the file has a server and does not disable it.
 func (f File) Enabled(name string) bool {
 	_, entry, err := f.entry(name)
-	if err != nil {
-		return false
-	}
-	disabled, _ := entry.node.Member("disabled")
-	enabled, _ := entry.node.Member("enabled")
-	return !isBool(disabled, true) && !isBool(enabled, false)
+	return err == nil && !isDisabled(entry.node)
+}
+
+// isDisabled reports whether an entry has one of the keys with which a server is disabled.
+func isDisabled(entry configfile.Node) bool {
+	disabled, _ := entry.Member("disabled")
+	enabled, _ := entry.Member("enabled")
+	return isBool(disabled, true) || isBool(enabled, false)
 }
 
 // Literals returns the texts of the file that may be credentials: variables as NAME=value,
-// headers, and texts that may be URLs. References to variables are not replaced. It returns
-// nothing for an invalid file.
+// headers, and texts that may be URLs. Other secrets are listed like variables. References to
+// variables are not replaced. It returns nothing for an invalid file.
 func (f File) Literals() (env []string, headers http.Header, urls []string) {
 	headers = make(http.Header)
 	d, err := parse(f)
@@ -185,24 +186,43 @@ func (f File) Literals() (env []string, headers http.Header, urls []string) {
 	servers, _ := d.serversNode()
 	for _, server := range servers.Members {
 		for _, m := range server.Value.Members {
-			if m.Value.Kind == configfile.Text {
+			switch {
+			case m.Value.Kind == configfile.Text:
 				urls = append(urls, m.Value.Text)
-			}
-			for _, field := range m.Value.Members {
-				if m.Key == "headers" {
+			case m.Key == "headers":
+				for _, field := range m.Value.Members {
 					headers.Add(field.Key, field.Value.Text)
-				} else {
-					env = append(env, field.Key+"="+field.Value.Text)
 				}
+			default:
+				env = appendTexts(env, m.Value, func(string) bool { return true })
 			}
 		}
 	}
-	state, _ := d.root.Member("state")
-	keys, _ := state.Member("keys")
-	for _, key := range keys.Items {
-		env = append(env, "STATE_KEY="+key.Text)
+	for _, m := range d.root.Members {
+		if m.Key == serversKey || m.Key == editorsKey {
+			continue
+		}
+		env = appendTexts(env, m.Value, func(key string) bool { return key == "clientSecret" || key == "clientKey" })
+		keys, _ := m.Value.Member("keys") // of state and credentials
+		for _, key := range keys.Items {
+			env = append(env, "STATE_KEY="+key.Text)
+		}
 	}
 	return env, headers, urls
+}
+
+// appendTexts appends the texts below a node with some keys, as KEY=text.
+func appendTexts(texts []string, n configfile.Node, is func(key string) bool) []string {
+	for _, m := range n.Members {
+		if m.Value.Kind == configfile.Text && is(m.Key) {
+			texts = append(texts, m.Key+"="+m.Value.Text)
+		}
+		texts = appendTexts(texts, m.Value, is)
+	}
+	for _, item := range n.Items {
+		texts = appendTexts(texts, item, is)
+	}
+	return texts
 }
 
 // setDisabled sets "disabled", and also "enabled" if the entry has it: other programs write
@@ -256,12 +276,8 @@ func (f File) server(name string) (*document, *mapping, member, error) {
 		return nil, nil, member{}, err
 	}
 	node, key := d.serversNode()
-	if _, found := find(node, name); !found {
-		var names []string
-		for _, m := range node.Members {
-			names = append(names, m.Key)
-		}
-		return nil, nil, member{}, d.refuse(configfile.Position{}, spelling.DidYouMean(name, names), "there is no server %q", name)
+	if indexOf(node, name) < 0 {
+		return nil, nil, member{}, d.refuse(configfile.Position{}, spelling.DidYouMean(name, keysOf(node)), "there is no server %q", name)
 	}
 	root, err := d.rootMapping()
 	if err != nil {
@@ -284,12 +300,4 @@ func (f File) entry(name string) (*document, *mapping, error) {
 	}
 	entry, err := servers.below(m)
 	return d, entry, err
-}
-
-func find(n configfile.Node, key string) (configfile.Member, bool) {
-	i := slices.IndexFunc(n.Members, func(m configfile.Member) bool { return m.Key == key })
-	if i < 0 {
-		return configfile.Member{}, false
-	}
-	return n.Members[i], true
 }

@@ -12,27 +12,28 @@ import (
 // Value returns the string that a server's entry has for a key, as it is written: references
 // to variables are not replaced. It returns "" if there is none.
 func (f File) Value(name, key string) string {
-	_, entry, err := f.entry(name)
-	if err != nil {
-		return ""
-	}
-	value, _ := entry.node.Member(key)
+	value := f.valueOf(name, key)
 	if value.Kind != configfile.Text {
 		return ""
 	}
 	return value.Text
 }
 
+// valueOf returns the value of a key of a server's entry, or nothing.
+func (f File) valueOf(name, key string) configfile.Node {
+	_, entry, err := f.entry(name)
+	if err != nil {
+		return configfile.Node{}
+	}
+	value, _ := entry.node.Member(key)
+	return value
+}
+
 // Values returns the list that a server's entry has for a key, with the items as they are
 // written. It returns nil if there is none.
 func (f File) Values(name, key string) []string {
-	_, entry, err := f.entry(name)
-	if err != nil {
-		return nil
-	}
-	list, _ := entry.node.Member(key)
 	var texts []string
-	for _, item := range list.Items {
+	for _, item := range f.valueOf(name, key).Items {
 		texts = append(texts, item.Text)
 	}
 	return texts
@@ -45,11 +46,15 @@ func (f File) Servers() []string {
 		return nil
 	}
 	servers, _ := d.serversNode()
-	var names []string
-	for _, m := range servers.Members {
-		names = append(names, m.Key)
+	return keysOf(servers)
+}
+
+func keysOf(mapping configfile.Node) []string {
+	var keys []string
+	for _, m := range mapping.Members {
+		keys = append(keys, m.Key)
 	}
-	return names
+	return keys
 }
 
 // Has returns an error if the file has no server with the name.

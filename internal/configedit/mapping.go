@@ -214,25 +214,15 @@ func (m *mapping) insert(key string, value any) []edit {
 
 // insertBlock adds lines after the last member and the comments that are indented like it.
 func (m *mapping) insertBlock(s style, key string, value any) []edit {
-	last, gap := m.parent, ""
+	last, gap := m.parent, "" // the value of the parent is empty
 	if n := len(m.members); n > 0 {
 		last = &m.members[n-1]
 		if n > 1 && m.isApart(last.key.start) {
 			gap = s.newline
 		}
 	}
-	// The value of the parent is empty.
 	at := m.afterComments(m.lineEnd(max(last.value.end, last.colon)), len(s.indent), true)
 	return []edit{{at, at, gap + s.newline + strings.Join(s.block(key, value, s.indent), s.newline)}}
-}
-
-// blankBefore reports whether the line before an offset is blank.
-func (m *mapping) blankBefore(offset int) bool {
-	start := m.lineStart(offset)
-	if start <= m.lines[0] {
-		return false
-	}
-	return len(bytes.TrimSpace(m.text[m.lineStart(start-1):start])) == 0
 }
 
 // isApart reports whether a blank line is before a key and the comments above it.

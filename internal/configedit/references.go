@@ -31,9 +31,7 @@ func (f File) References() []Reference {
 	var all []Reference
 	servers, _ := d.serversNode()
 	for _, server := range servers.Members {
-		disabled, _ := server.Value.Member("disabled")
-		enabled, _ := server.Value.Member("enabled")
-		all = referencesIn(server.Value, server.Key, isBool(disabled, true) || isBool(enabled, false), all)
+		all = referencesIn(server.Value, server.Key, isDisabled(server.Value), all)
 	}
 	for _, m := range d.root.Members {
 		if m.Key != serversKey && m.Key != editorsKey {

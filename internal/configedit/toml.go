@@ -5,7 +5,6 @@ package configedit
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -44,22 +43,13 @@ func parseTOML(f File) (*tomlDocument, error) {
 	if syntax != nil {
 		return nil, d.refuse(syntax.At, syntax.Hint, "%s", syntax.Message)
 	}
-	d.root, d.end = root, len(f.Text)
-	start := 0
-	if bytes.HasPrefix(d.text, []byte(bom)) {
-		start = len(bom)
-	}
-	d.lines = []int{start}
-	for i, c := range d.text {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
-		}
-	}
+	d.root = root
+	d.findLines()
 	var err error
 	if d.whole, err = decodeTOML(d.text); err != nil {
 		return nil, d.refuse(configfile.Position{}, "", "%v", err)
 	}
-	d.split(start)
+	d.split(d.lines[0])
 	return d, nil
 }
 
@@ -97,19 +87,11 @@ func (d *tomlDocument) split(from int) {
 
 // result makes edits, and returns the new text if it means want.
 func (d *tomlDocument) result(edits []edit, want map[string]any) ([]byte, error) {
-	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
-	var out []byte
-	done := 0
-	for _, e := range edits {
-		if e.start < done {
-			return nil, d.tooHard(e.start)
-		}
-		out = append(append(out, d.text[done:e.start]...), e.text...)
-		done = e.end
+	out, err := d.apply(edits)
+	if err != nil {
+		return nil, err
 	}
-	out = append(out, d.text[done:]...)
-	got, err := decodeTOML(out)
-	if err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := decodeTOML(out); err != nil || !reflect.DeepEqual(got, want) {
 		return nil, d.tooHard(edits[0].start)
 	}
 	return out, nil
@@ -149,7 +131,7 @@ func (d *tomlDocument) insert(path []string, entry Entry) ([]byte, error) {
 	return out, err
 }
 
-// set sets a boolean.
+// set sets a key of a table. A value that is there must be a boolean.
 func (d *tomlDocument) set(path []string, value any) ([]byte, error) {
 	text, err := tomlValue(value)
 	if err != nil {
@@ -220,14 +202,6 @@ func (d *tomlDocument) remove(path []string) ([]byte, error) {
 		}
 	}
 	return nil, err
-}
-
-// blankBefore reports whether the line before an offset is blank.
-func (d *tomlDocument) blankBefore(start int) bool {
-	if start <= d.lines[0] {
-		return false
-	}
-	return len(bytes.TrimSpace(d.text[d.lineStart(start-1):start])) == 0
 }
 
 // lookup returns the table at a path.

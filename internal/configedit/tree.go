@@ -21,17 +21,9 @@ func node(value any) configfile.Node {
 	case int:
 		return configfile.Node{Kind: configfile.Integer, Text: strconv.Itoa(v)}
 	case []string:
-		n := configfile.Node{Kind: configfile.List}
-		for _, item := range v {
-			n.Items = append(n.Items, node(item))
-		}
-		return n
+		return list(v)
 	case []Entry:
-		n := configfile.Node{Kind: configfile.List}
-		for _, item := range v {
-			n.Items = append(n.Items, node(item))
-		}
-		return n
+		return list(v)
 	case Entry:
 		n := configfile.Node{Kind: configfile.Mapping}
 		for _, field := range v {
@@ -43,6 +35,19 @@ func node(value any) configfile.Node {
 	}
 }
 
+func list[T any](items []T) configfile.Node {
+	n := configfile.Node{Kind: configfile.List}
+	for _, item := range items {
+		n.Items = append(n.Items, node(item))
+	}
+	return n
+}
+
+// indexOf returns the index of the first member with a key, or -1.
+func indexOf(n configfile.Node, key string) int {
+	return slices.IndexFunc(n.Members, func(m configfile.Member) bool { return m.Key == key })
+}
+
 // with returns a tree in which the value at a path is another one, or is added at the end.
 // Missing mappings on the path are added, too.
 func with(n configfile.Node, path []string, value configfile.Node) configfile.Node {
@@ -50,7 +55,7 @@ func with(n configfile.Node, path []string, value configfile.Node) configfile.No
 		return value
 	}
 	n.Kind, n.Members = configfile.Mapping, slices.Clone(n.Members)
-	i := slices.IndexFunc(n.Members, func(m configfile.Member) bool { return m.Key == path[0] })
+	i := indexOf(n, path[0])
 	if i < 0 {
 		i = len(n.Members)
 		n.Members = append(n.Members, configfile.Member{Key: path[0]})
@@ -74,7 +79,7 @@ func renamed(n configfile.Node, path []string, key string) configfile.Node {
 
 func changed(n configfile.Node, path []string, change func(members []configfile.Member, i int) []configfile.Member) configfile.Node {
 	n.Members = slices.Clone(n.Members)
-	i := slices.IndexFunc(n.Members, func(m configfile.Member) bool { return m.Key == path[0] })
+	i := indexOf(n, path[0])
 	if len(path) == 1 {
 		n.Members = change(n.Members, i)
 	} else {

@@ -27,11 +27,11 @@ func parseJSON(data []byte) (Node, *SyntaxError) {
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return Node{}, jsonError(data, text, err)
 	}
-	r := &jsonReader{source: data, Text: text, dec: json.NewDecoder(bytes.NewReader(text)), At: Position{1, 1}}
+	r := &jsonReader{source: data, text: text, dec: json.NewDecoder(bytes.NewReader(text)), at: Position{1, 1}}
 	r.dec.UseNumber() // keep the source text: 1.0 is not a whole number
 	root, err := r.value(0)
 	if err != nil {
-		return Node{}, &SyntaxError{At: r.At, Message: err.Error()}
+		return Node{}, &SyntaxError{At: r.at, Message: err.Error()}
 	}
 	return root, nil
 }
@@ -137,11 +137,11 @@ func blank(text []byte, n int) {
 
 // jsonReader builds the tree of a valid JSON text.
 type jsonReader struct {
-	source, Text []byte // with and without comments; of equal length
+	source, text []byte // with and without comments; of equal length
 	dec          *json.Decoder
 
 	offset int // of the token for which next was last called
-	At     Position
+	at     Position
 }
 
 func (r *jsonReader) value(depth int) (Node, error) {
@@ -201,16 +201,16 @@ func (r *jsonReader) element(n *Node, depth int) error {
 // it scans each byte once.
 func (r *jsonReader) next() Position {
 	start := int(r.dec.InputOffset())
-	for start < len(r.Text) && strings.IndexByte(" \t\r\n,:", r.Text[start]) >= 0 {
+	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {
 		start++
 	}
 	// Counted with comments: a character of a comment may be several spaces.
 	passed := r.source[r.offset:start]
 	if lines := bytes.Count(passed, []byte("\n")); lines > 0 {
-		r.At = Position{Line: r.At.Line + lines, Column: 1}
+		r.at = Position{Line: r.at.Line + lines, Column: 1}
 		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
 	}
-	r.At.Column += utf8.RuneCount(passed)
+	r.at.Column += utf8.RuneCount(passed)
 	r.offset = start
-	return r.At
+	return r.at
 }

@@ -20,14 +20,12 @@ const (
 	maxDepth = 32
 )
 
-// SyntaxError is an error of the syntax of a file.
+// SyntaxError is a mistake in the syntax of a file.
 type SyntaxError struct {
 	At      Position
 	Message string
 	Hint    string
 }
-
-func (e *SyntaxError) Error() string { return e.Message }
 
 // Parse parses a file of either syntax. An empty file is a Null.
 func Parse(data []byte, isJSON bool) (Node, *SyntaxError) {
@@ -49,9 +47,8 @@ func ParseLarge(data []byte, isJSON bool) (Node, *SyntaxError) {
 func parse(data []byte, isJSON bool, most int) (Node, *SyntaxError) {
 	// Not a mistake of the author.
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
-	if len(data) > most {
-		message := fmt.Sprintf("the file is larger than %dMiB", most>>20)
-		return Node{}, &SyntaxError{At: Position{1, 1}, Message: message, Hint: "is it the right one?"}
+	if err := checkSize(data, most); err != nil {
+		return Node{}, err
 	}
 	if err := checkText(data); err != nil {
 		return Node{}, err
@@ -65,6 +62,13 @@ func parse(data []byte, isJSON bool, most int) (Node, *SyntaxError) {
 		return Node{}, &SyntaxError{At: at, Message: "this looks like TOML", Hint: "a config is YAML or JSON"}
 	}
 	return root, err
+}
+
+func checkSize(data []byte, most int) *SyntaxError {
+	if len(data) <= most {
+		return nil
+	}
+	return &SyntaxError{At: Position{1, 1}, Message: fmt.Sprintf("the file is larger than %dMiB", most>>20), Hint: "is it the right one?"}
 }
 
 // tomlLine is the head of a table of TOML, or an assignment with spaces around its sign.

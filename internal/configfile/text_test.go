@@ -66,8 +66,8 @@ func TestTooLarge(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("a file of %d bytes: %v, want read %t", size, err, want)
 		}
-		if err != nil && (err.Error() != "the file is larger than 1MiB" || err.Hint == "") {
-			t.Errorf("a file over the limit: %q (%s)", err, err.Hint)
+		if err != nil && (err.Message != "the file is larger than 1MiB" || err.Hint == "") {
+			t.Errorf("a file over the limit: %q (%s)", err.Message, err.Hint)
 		}
 	}
 }

@@ -16,6 +16,9 @@ import (
 // and lists of tables are left out.
 func ParseTOML(data []byte) (Node, *SyntaxError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if err := checkSize(data, MaxSize); err != nil {
+		return Node{}, err
+	}
 	// Checked as a whole first; the tree is then built from the expressions, which have
 	// positions.
 	var whole map[string]any
@@ -44,6 +47,9 @@ func ParseTOML(data []byte) (Node, *SyntaxError) {
 	if err := t.parser.Error(); err != nil {
 		return Node{}, &SyntaxError{At: Position{1, 1}, Message: notTOML(err)}
 	}
+	if t.deep != (Position{}) {
+		return Node{}, &SyntaxError{At: t.deep, Message: errTooDeep.Error()}
+	}
 	return t.root.node(), nil
 }
 
@@ -52,6 +58,7 @@ func notTOML(err error) string { return "not TOML: " + strings.TrimPrefix(err.Er
 type tomlReader struct {
 	parser unstable.Parser
 	root   *table
+	deep   Position // of a key with too many parts, which is left out
 }
 
 // table is a mapping that can still grow: its parts may be anywhere in the text.
@@ -93,16 +100,29 @@ func (t *table) child(key string, at Position) *table {
 
 // table returns the table with a dotted key below another.
 func (t *tomlReader) table(from *table, key unstable.Iterator) *table {
-	for key.Next() {
+	for depth := 1; key.Next(); depth++ {
+		if t.isTooDeep(key, depth) {
+			return &table{}
+		}
 		from = from.child(string(key.Node().Data), t.position(key.Node()))
 	}
 	return from
 }
 
+func (t *tomlReader) isTooDeep(key unstable.Iterator, depth int) bool {
+	if depth > maxDepth {
+		t.deep = t.position(key.Node())
+	}
+	return depth > maxDepth
+}
+
 // assign adds a value with a dotted key.
 func (t *tomlReader) assign(to *table, e *unstable.Node) {
 	key := e.Key()
-	for key.Next() {
+	for depth := 1; key.Next(); depth++ {
+		if t.isTooDeep(key, depth) {
+			return
+		}
 		name, at := string(key.Node().Data), t.position(key.Node())
 		if key.IsLast() {
 			to.members = append(to.members, tableMember{key: name, at: at, value: t.value(e.Value(), at)})

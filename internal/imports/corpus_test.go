@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
+	"github.com/signalbox-mcp/signalbox/internal/configedit"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 )
 
@@ -147,10 +148,20 @@ func describe(t *testing.T, name string, src imports.Source, data []byte) string
 	if len(servers) == 0 {
 		return b.String() + "no servers\n"
 	}
-	rendered := imports.Render(servers)
+	rendered := render(t, servers)
 	accept(t, name, rendered, servers, moved)
 	_, body, _ := strings.Cut(string(rendered), "\n") // the comment is the same in all
 	return b.String() + body
+}
+
+// render returns a new configuration file with servers.
+func render(t *testing.T, servers []imports.Server) []byte {
+	t.Helper()
+	file, err := imports.AddTo(configedit.File{Name: "signalbox.yaml"}, servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Text
 }
 
 func note(n imports.Note) string {

@@ -48,7 +48,7 @@ func (r *reader) entry(c container, name string, line int, n configfile.Node) {
 		e.keys(n)
 	}
 	if e.builtIn {
-		r.result.Notes = append(r.result.Notes, Note{Text: builtInMark})
+		r.builtIn++
 		return
 	}
 	if problem := e.finish(); problem != "" {
@@ -56,23 +56,6 @@ func (r *reader) entry(c container, name string, line int, n configfile.Node) {
 		return
 	}
 	r.result.Servers = append(r.result.Servers, e.Server)
-}
-
-// builtInMark stands for an extension that is a part of its client, until builtIn counts
-// them.
-const builtInMark = "\x00built in"
-
-// builtIn replaces the marks of extensions by one note with their number.
-func (r *reader) builtIn() {
-	before := len(r.result.Notes)
-	r.result.Notes = slices.DeleteFunc(r.result.Notes, func(n Note) bool { return n.Text == builtInMark })
-	switch count := before - len(r.result.Notes); count {
-	case 0:
-	case 1:
-		r.note(0, "1 extension is not imported: it is a part of the client, and no MCP server")
-	default:
-		r.note(0, "%d extensions are not imported: they are parts of the client, and no MCP servers", count)
-	}
 }
 
 // keys reads all keys of an entry.
@@ -93,7 +76,10 @@ func (e *entry) keys(n configfile.Node) {
 }
 
 func isOrAre(keys []string) string {
-	quoted := each(keys, strconv.Quote)
+	quoted := make([]string, len(keys))
+	for i, key := range keys {
+		quoted[i] = strconv.Quote(key)
+	}
 	if len(keys) == 1 {
 		return quoted[0] + " is"
 	}
@@ -185,7 +171,7 @@ func (e *entry) setting(m configfile.Member) {
 	case "oauth", "auth", "scopes", "oauth_resource", "authProviderType":
 		e.signIn(m)
 	case "headersHelper", "http_headers_helper":
-		e.note(line, `%q is not imported: headers are not taken from a program (write them in "headers"; ${NAME} takes a value from the environment)`, m.Key)
+		e.note(line, `%q is not imported: it is a line for a shell, and the gateway starts a program without one (write the program and its arguments in "headersHelper.command")`, m.Key)
 	case "sandbox", "sandboxEnabled":
 		if meansFalse(n) {
 			return
@@ -279,7 +265,7 @@ func (e *entry) list(m configfile.Member) []string {
 		}
 		return nil
 	default:
-		words, err := split(n.Text)
+		words, err := Words(n.Text)
 		if err != nil {
 			return []string{n.Text}
 		}

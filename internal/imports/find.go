@@ -128,29 +128,27 @@ func (r *reader) underMCP(n configfile.Node, base *container, add func(configfil
 		if own := inputs(n); own != nil {
 			base.inputs = own
 		}
-		d := clients.VSCode
-		for _, m := range servers.Members {
-			if kind, ok := m.Value.Member("type"); ok && (kind.Text == "local" || kind.Text == "remote") {
-				d = clients.OpenCode
-			}
-		}
-		add(servers, d)
+		add(servers, openCodeOr(clients.VSCode, servers))
 		return
 	}
 	if hasServers(n) {
-		d := clients.Crush
-		for _, m := range n.Members {
-			if kind, ok := m.Value.Member("type"); ok && (kind.Text == "local" || kind.Text == "remote") {
-				d = clients.OpenCode
-			}
-		}
-		add(n, d)
+		add(n, openCodeOr(clients.Crush, n))
 		return
 	}
 	base.off = names(n, "excluded")
 	if allowed := names(n, "allowed"); len(allowed) > 0 {
 		base.allowed = allowed
 	}
+}
+
+// openCodeOr returns the dialect of OpenCode if servers have its types, or else the other one.
+func openCodeOr(other clients.Dialect, servers configfile.Node) clients.Dialect {
+	for _, m := range servers.Members {
+		if kind, _ := m.Value.Member("type"); kind.Text == "local" || kind.Text == "remote" {
+			return clients.OpenCode
+		}
+	}
+	return other
 }
 
 // projects returns the servers of the projects in the state of Claude Code.
@@ -244,5 +242,12 @@ func (r *reader) container(c container) {
 	default:
 		r.note(c.node.At.Line, "the servers are %s, and no mapping", c.node.Kind)
 	}
-	r.builtIn()
+	switch r.builtIn {
+	case 0:
+	case 1:
+		r.note(0, "1 extension is not imported: it is a part of the client, and no MCP server")
+	default:
+		r.note(0, "%d extensions are not imported: they are parts of the client, and no MCP servers", r.builtIn)
+	}
+	r.builtIn = 0
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
@@ -44,8 +45,8 @@ func (e *entry) finishProgram() string {
 		if e.Args[i], ok = e.replace(e.home(e.Args[i]), at); !ok {
 			return at + " has a ${ without an end"
 		}
-		switch flag, value, _ := strings.Cut(e.Args[i], "="); {
-		case isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]):
+		flag, value, _ := strings.Cut(e.Args[i], "=")
+		if isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]) {
 			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 	}
@@ -65,7 +66,7 @@ func (e *entry) splitCommand() {
 	if len(words) < 2 || strings.ContainsAny(words[0], `/\`) {
 		return
 	}
-	if quoted, err := split(e.Command); err == nil && !strings.Contains(e.Command, `\`) {
+	if quoted, err := Words(e.Command); err == nil && !strings.Contains(e.Command, `\`) {
 		words = quoted
 	}
 	e.note(e.line, "the command is a whole line, and is split into a program and %d arguments", len(words)-1)
@@ -251,6 +252,7 @@ func ownHeaders() []string {
 
 // checkAddress takes the parts out of an address that must not be in a configuration.
 func (e *entry) checkAddress(address string) string {
+	address = e.withoutUser(address)
 	e.URL = address
 	if strings.Contains(address, "${") {
 		return "" // known only with its variables
@@ -269,22 +271,32 @@ func (e *entry) checkAddress(address string) string {
 	if u.Fragment != "" {
 		e.note(e.line, "the part of the address after # is not imported: it is never sent")
 		u.Fragment, u.RawFragment = "", ""
-	}
-	if u.User != nil {
-		if slices.ContainsFunc(e.Headers, func(p Pair) bool { return strings.EqualFold(p.Name, "Authorization") }) {
-			e.note(e.line, "the user in the address is not imported: the Authorization header is used instead")
-		} else {
-			password, _ := u.User.Password()
-			basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-			e.note(e.line, "the user in the address becomes a header")
-			e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
-		}
-		u.User = nil
-	}
-	if u.String() != address && (strings.Contains(address, "#") || strings.Contains(address, "@")) {
 		e.URL = u.String()
 	}
 	return ""
+}
+
+// withoutUser returns an address without the user in it, who becomes a header.
+func (e *entry) withoutUser(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(strings.NewReplacer("?", "/", "#", "/").Replace(rest), "/")
+	at := strings.LastIndexByte(host, '@')
+	if at < 0 {
+		return address
+	}
+	switch u, err := url.Parse("//" + rest[:at] + "@host"); {
+	case slices.ContainsFunc(e.Headers, func(p Pair) bool { return strings.EqualFold(p.Name, "Authorization") }):
+		e.note(e.line, "the user in the address is not imported: the Authorization header is used instead")
+	case err != nil || strings.Contains(rest[:at], "${"):
+		e.Disabled, e.Unfinished = true, true
+		e.note(e.line, `the user in the address is not imported, and the server is disabled (write an Authorization header in "headers", and remove "disabled")`)
+	default:
+		password, _ := u.User.Password()
+		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+		e.note(e.line, "the user in the address becomes a header")
+		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
+	}
+	return scheme + "://" + rest[at+1:]
 }
 
 // isPort reports whether a text is a port, or empty.
@@ -318,20 +330,17 @@ func (e *entry) finishFilters() {
 	if len(e.Include) == 0 || len(e.Exclude) == 0 {
 		return
 	}
-	matches := func(pattern, name string) bool {
-		ok, err := path.Match(pattern, name)
-		return err == nil && ok
-	}
 	// What is excluded has precedence in all clients. A configuration must not name it twice.
-	e.Include = slices.DeleteFunc(e.Include, func(name string) bool {
-		return slices.ContainsFunc(e.Exclude, func(pattern string) bool { return matches(pattern, name) })
+	e.Include = slices.DeleteFunc(e.Include, func(included string) bool {
+		return slices.ContainsFunc(e.Exclude, func(excluded string) bool { return glob.Covers(excluded, included) })
 	})
 	if len(e.Include) == 0 {
-		e.Disabled = true
+		e.Disabled, e.Exclude = true, []string{"*"} // also when it is enabled
 		e.note(e.line, "all tools of the server are excluded, so that it is disabled")
+		return
 	}
-	e.Exclude = slices.DeleteFunc(e.Exclude, func(name string) bool {
-		return !slices.ContainsFunc(e.Include, func(pattern string) bool { return matches(pattern, name) || matches(name, pattern) })
+	e.Exclude = slices.DeleteFunc(e.Exclude, func(excluded string) bool {
+		return !slices.ContainsFunc(e.Include, func(included string) bool { return glob.Overlap(excluded, included) })
 	})
 }
 

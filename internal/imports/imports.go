@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package imports reads the files in which MCP clients keep their servers, in any dialect,
-// and text that was pasted, and renders the servers as entries of a configuration of the
-// gateway.
+// and text that was pasted, and writes the servers into a configuration file of the gateway.
 //
 // What cannot be carried over is a note and no error: a line with the cause and a cure. No
 // note has the value of a variable, a header or an argument.
 //
-//	Read > Result > Merge > Render
+//	Read > Result > Merge > AddTo
 package imports
 
 import (
@@ -130,8 +129,9 @@ func Read(src Source, data []byte) (*Result, error) {
 
 // reader collects the servers of one text.
 type reader struct {
-	src    Source
-	result *Result
+	src     Source
+	result  *Result
+	builtIn int // the number of extensions of a collection that are parts of their client
 }
 
 func (r *reader) note(line int, format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/configedit"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
@@ -27,21 +28,14 @@ func (o *OAuth) isZero() bool {
 	return o == nil || o.ClientID == "" && o.ClientSecret == "" && o.CallbackPort == 0 && len(o.Scopes) == 0 && o.Resource == ""
 }
 
-// Member is one member of an entry of a configuration: its value is a string, an int, or a
-// []string.
-type Member struct {
-	Key   string
-	Value any
-}
-
-// Members returns what is known, as members of oauth in a configuration.
-func (o *OAuth) Members() (all []Member) {
+// entry returns what is known, as oauth in a configuration file.
+func (o *OAuth) entry() (all configedit.Entry) {
 	if o == nil {
 		return nil
 	}
 	add := func(key string, value any, is bool) {
 		if is {
-			all = append(all, Member{key, value})
+			all = append(all, configedit.Field{Key: key, Value: value})
 		}
 	}
 	add("clientId", o.ClientID, o.ClientID != "")

@@ -153,7 +153,7 @@ func (r *reader) commands(text string) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		words, err := split(line)
+		words, err := Words(line)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
@@ -214,7 +214,7 @@ func (r *reader) addJSON(name, text string, line int) error {
 }
 
 // program adds a server that is a program.
-func (r *reader) program(name string, words []string, env []Pair, filters []configfile.Member, line int) {
+func (r *reader) program(name string, words []string, env []Pair, settings []configfile.Member, line int) {
 	n := configfile.Node{Kind: configfile.Mapping, At: configfile.Position{Line: line, Column: 1}}
 	list := configfile.Node{Kind: configfile.List}
 	for _, word := range words {
@@ -225,7 +225,7 @@ func (r *reader) program(name string, words []string, env []Pair, filters []conf
 	}
 	add("command", list)
 	add("env", mapping(env))
-	n.Members = append(n.Members, filters...)
+	n.Members = append(n.Members, settings...)
 	r.entry(container{dialect: clients.MCPServers}, name, line, n)
 }
 
@@ -244,9 +244,13 @@ func (r *reader) add(client string, words []string, line int) error {
 		rest         []string
 		transport    string
 		address      string
-		filters      []configfile.Member
+		settings     []configfile.Member
 	)
 	at := configfile.Position{Line: line, Column: 1}
+	text := func(value string) configfile.Node { return configfile.Node{Kind: configfile.Text, Text: value} }
+	set := func(key string, value configfile.Node) {
+		settings = append(settings, configfile.Member{Key: key, At: at, Value: value})
+	}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if word == "--" {
@@ -267,9 +271,6 @@ func (r *reader) add(client string, words []string, line int) error {
 		}
 		switch flag {
 		case "-e", "--env":
-			if has && !strings.Contains(value, "=") { // -e=NAME value is not usual
-				return fmt.Errorf("%s needs NAME=value", flag)
-			}
 			name, text, ok := strings.Cut(value, "=")
 			if !ok {
 				return fmt.Errorf("%s needs NAME=value", flag)
@@ -297,10 +298,14 @@ func (r *reader) add(client string, words []string, line int) error {
 			key := map[string]string{"--include-tools": "includeTools", "--exclude-tools": "excludeTools"}[flag]
 			list := configfile.Node{Kind: configfile.List}
 			for tool := range strings.SplitSeq(value, ",") {
-				list.Items = append(list.Items, configfile.Node{Kind: configfile.Text, Text: tool})
+				list.Items = append(list.Items, text(tool))
 			}
-			filters = append(filters, configfile.Member{Key: key, At: at, Value: list})
-		case "-s", "--scope", "--trust", "--no-trust", "--timeout", "--description", "--callback-port", "--client-id":
+			set(key, list)
+		case "--client-id":
+			set("oauth", mapping([]Pair{{"clientId", value}}))
+		case "--callback-port":
+			set("oauth", mapping([]Pair{{"callbackPort", value}}))
+		case "-s", "--scope", "--trust", "--no-trust", "--timeout", "--description":
 			// They concern the client.
 		default:
 			return fmt.Errorf("unknown flag %s of %s mcp add", flag, client)
@@ -323,17 +328,13 @@ func (r *reader) add(client string, words []string, line int) error {
 		if len(rest) == 0 {
 			return fmt.Errorf("%q has neither a command nor an address", name)
 		}
-		r.program(name, rest, env, filters, line)
+		r.program(name, rest, env, settings, line)
 		return nil
 	}
-	n := configfile.Node{Kind: configfile.Mapping, At: at}
-	text := func(value string) configfile.Node { return configfile.Node{Kind: configfile.Text, Text: value} }
-	n.Members = append(n.Members,
-		configfile.Member{Key: "type", At: at, Value: text(transport)},
-		configfile.Member{Key: "url", At: at, Value: text(address)},
-		configfile.Member{Key: "headers", At: at, Value: mapping(headers)})
-	n.Members = append(n.Members, filters...)
-	r.entry(container{dialect: clients.MCPServers}, name, line, n)
+	set("type", text(transport))
+	set("url", text(address))
+	set("headers", mapping(headers))
+	r.entry(container{dialect: clients.MCPServers}, name, line, configfile.Node{Kind: configfile.Mapping, At: at, Members: settings})
 	return nil
 }
 
@@ -343,13 +344,8 @@ func isAssignment(word string) bool {
 }
 
 // Words splits a command line into words, as a shell does with quotes and backslashes. Nothing
-// is replaced.
-func Words(line string) ([]string, error) { return split(line) }
-
-// split splits a command line into words, as a shell does with quotes and backslashes.
-// Nothing is replaced. A backslash before a letter or digit stays: it is one of a path of
-// Windows.
-func split(line string) ([]string, error) {
+// is replaced. A backslash before a letter or digit stays: it is one of a path of Windows.
+func Words(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	inside, quote := false, rune(0)

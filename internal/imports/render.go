@@ -4,130 +4,65 @@
 package imports
 
 import (
-	"encoding/json"
-	"regexp"
-	"slices"
-	"strconv"
+	"bytes"
 	"strings"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/configedit"
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
-// Render returns a configuration file with the servers, in YAML.
-func Render(servers []Server) []byte {
-	var b strings.Builder
-	b.WriteString("# Imported by signalbox import.\nmcpServers:")
-	if len(servers) == 0 {
-		b.WriteString(" {}")
+// AddTo adds servers at the end of a configuration file, which may be empty. The errors are
+// those of package configedit.
+func AddTo(file configedit.File, servers []Server) (configedit.File, error) {
+	if len(bytes.TrimSpace(file.Text)) == 0 && !configfile.IsJSON(file.Name) {
+		file.Text = []byte("# Imported by signalbox import.\n")
 	}
-	b.WriteString("\n")
 	for i := range servers {
-		b.WriteString("  " + scalar(servers[i].Name) + ":\n" + indent(servers[i].Entry(), "    "))
+		text, err := file.Add(servers[i].Name, servers[i].Entry())
+		if err != nil {
+			return file, err
+		}
+		file.Text = text
 	}
-	return []byte(b.String())
+	return file, nil
 }
 
-func indent(text, by string) string {
-	return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
-}
-
-// Entry returns the server's entry as a YAML mapping, without its name. It ends with a line
-// break.
-func (s *Server) Entry() string {
-	var b strings.Builder
-	line := func(key, value string) { b.WriteString(key + ": " + value + "\n") }
-	text := func(key, value string) {
-		if value != "" {
-			line(key, scalar(value))
+// Entry returns the server as an entry of a configuration file.
+func (s *Server) Entry() configedit.Entry {
+	var entry configedit.Entry
+	add := func(key string, value any, is bool) {
+		if is {
+			entry = append(entry, configedit.Field{Key: key, Value: value})
 		}
 	}
-	list := func(key string, values []string) {
-		if len(values) > 0 {
-			line(key, "["+strings.Join(each(values, flowScalar), ", ")+"]")
-		}
-	}
-	pairs := func(key string, values []Pair) {
-		if len(values) == 0 {
-			return
-		}
-		b.WriteString(key + ":\n")
-		for _, p := range values {
-			b.WriteString("  " + scalar(p.Name) + ": " + scalar(p.Value) + "\n")
-		}
-	}
-	text("type", s.Type)
-	text("command", s.Command)
-	list("args", s.Args)
-	pairs("env", s.Env)
-	text("envFile", s.EnvFile)
-	text("cwd", s.Cwd)
-	text("url", s.URL)
-	pairs("headers", s.Headers)
-	if s.OAuth != nil {
-		b.WriteString("oauth:\n")
-		for _, m := range s.OAuth.Members() {
-			b.WriteString("  ")
-			switch value := m.Value.(type) {
-			case string:
-				text(m.Key, value)
-			case int:
-				line(m.Key, strconv.Itoa(value))
-			case []string:
-				list(m.Key, value)
-			}
-		}
-	}
-	list("include", s.Include)
-	list("exclude", s.Exclude)
-	if s.Timeout > 0 {
-		line("timeout", FormatTimeout(s.Timeout))
-	}
-	if s.Disabled {
-		line("disabled", "true")
-	}
-	return b.String()
+	add("type", s.Type, s.Type != "")
+	add("command", s.Command, s.Command != "")
+	add("args", s.Args, len(s.Args) > 0)
+	add("env", mappingOf(s.Env), len(s.Env) > 0)
+	add("envFile", s.EnvFile, s.EnvFile != "")
+	add("cwd", s.Cwd, s.Cwd != "")
+	add("url", s.URL, s.URL != "")
+	add("headers", mappingOf(s.Headers), len(s.Headers) > 0)
+	signIn := s.OAuth.entry()
+	add("oauth", signIn, len(signIn) > 0)
+	add("include", s.Include, len(s.Include) > 0)
+	add("exclude", s.Exclude, len(s.Exclude) > 0)
+	add("timeout", formatTimeout(s.Timeout), s.Timeout > 0)
+	add("disabled", true, s.Disabled)
+	return entry
 }
 
-func each(values []string, f func(string) string) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = f(v)
+func mappingOf(pairs []Pair) configedit.Entry {
+	var mapping configedit.Entry
+	for _, p := range pairs {
+		mapping = append(mapping, configedit.Field{Key: p.Name, Value: p.Value})
 	}
-	return out
+	return mapping
 }
 
-// plainScalar matches texts that need no quotes in YAML, in a block or in a list. What YAML
-// could read as something else is excluded by isWord.
-var plainScalar = regexp.MustCompile(`^[A-Za-z_./-][A-Za-z0-9_./+@=-]*$`)
-
-// scalar returns a text as a scalar of YAML.
-func scalar(text string) string {
-	if plainScalar.MatchString(text) && !isReserved(text) {
-		return text
-	}
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return `""` // not reached: a string can always be encoded
-	}
-	// JSON escapes these for HTML; YAML has no need of it.
-	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted))
-}
-
-func flowScalar(text string) string { return scalar(text) }
-
-// isReserved reports whether a plain scalar could be a number, a boolean, null or an
-// indicator, in any version of YAML.
-func isReserved(text string) bool {
-	words := []string{"true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan"}
-	lower := strings.ToLower(text)
-	if slices.Contains(words, lower) || strings.Trim(text, "-.") == "" || strings.HasPrefix(lower, ".inf") || strings.HasPrefix(lower, ".nan") {
-		return true
-	}
-	// -1, .5, -.inf
-	return strings.ContainsAny(strings.TrimLeft(text, "-.")[:1], "0123456789") && strings.ContainsAny(text[:1], "-.") || strings.HasPrefix(lower, "-.inf")
-}
-
-// FormatTimeout returns a duration without parts that are zero, such as 5m for 5m0s.
-func FormatTimeout(d time.Duration) string {
+// formatTimeout returns a duration without parts that are zero, such as 5m for 5m0s.
+func formatTimeout(d time.Duration) string {
 	text := d.String()
 	if trimmed, ok := strings.CutSuffix(text, "m0s"); ok {
 		text = trimmed + "m"

@@ -4,6 +4,7 @@
 package imports_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -59,13 +60,13 @@ func TestMoveSecrets(t *testing.T) {
 		{"an address", `{"a": {"url": "https://h/mcp?team=blue&api_key=real%2Bvalue&x=1"}}`,
 			[]imports.Secret{{"A_API_KEY", "real%2Bvalue"}}, []string{`url: "https://h/mcp?team=blue&api_key=${A_API_KEY}&x=1"`}, nil},
 		{"a user in an address", `{"a": {"url": "https://me:real-value@h/mcp"}}`,
-			[]imports.Secret{{"A_TOKEN", "bWU6cmVhbC12YWx1ZQ=="}}, []string{`Authorization: "Basic ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
+			[]imports.Secret{{"A_TOKEN", "bWU6cmVhbC12YWx1ZQ=="}}, []string{`Authorization: "Basic ${A_TOKEN}"`, `url: https://h/mcp`}, nil},
 		{"a user in an address beside a header", `{"a": {"url": "https://me:real-value@h/mcp", "headers": {"authorization": "Bearer real-other"}}}`,
-			[]imports.Secret{{"A_TOKEN", "real-other"}}, []string{`authorization: "Bearer ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
+			[]imports.Secret{{"A_TOKEN", "real-other"}}, []string{`authorization: "Bearer ${A_TOKEN}"`, `url: https://h/mcp`}, nil},
 		{"arguments", `{"a": {"command": "x", "args": ["--api-key=real-value", "--token", "real-other", "-e", "FORGE_TOKEN=real-third", "--header", "X-Api-Key:real-fourth", "postgres://u:real-fifth@h/db", "--db=postgres://u:real-sixth@h/db"]}}`,
 			[]imports.Secret{{"A_API_KEY", "real-value"}, {"A_TOKEN", "real-other"}, {"FORGE_TOKEN", "real-third"}, {"A_API_KEY_2", "real-fourth"},
 				{"A_URL", "postgres://u:real-fifth@h/db"}, {"A_URL_2", "postgres://u:real-sixth@h/db"}},
-			[]string{`args: ["--api-key=${A_API_KEY}", --token, "${A_TOKEN}", -e, "FORGE_TOKEN=${FORGE_TOKEN}", --header, "X-Api-Key:${A_API_KEY_2}", "${A_URL}", "--db=${A_URL_2}"]`}, nil},
+			[]string{`args: ["--api-key=${A_API_KEY}", --token, "${A_TOKEN}", "-e", "FORGE_TOKEN=${FORGE_TOKEN}", --header, "X-Api-Key:${A_API_KEY_2}", "${A_URL}", "--db=${A_URL_2}"]`}, nil},
 		{"placeholders", `{"a": {"command": "x", "env": {"FORGE_TOKEN": "YOUR_TOKEN", "ROOT": "/path/to/root"}}}`,
 			nil, []string{`FORGE_TOKEN: "${FORGE_TOKEN}"`, "ROOT: /path/to/root", "disabled: true"}, nil},
 	} {
@@ -76,7 +77,7 @@ func TestMoveSecrets(t *testing.T) {
 			if diff := cmp.Diff(tt.want, moved); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			text := string(imports.Render(servers))
+			text := string(render(t, servers))
 			for _, line := range tt.entry {
 				if !strings.Contains(text, line+"\n") {
 					t.Errorf("no %s in\n%s", line, text)
@@ -115,7 +116,44 @@ func TestKeepSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if text := string(imports.Render(servers)); !strings.Contains(text, "real-value") || !strings.Contains(text, "FORGE_TOKEN: real-other\n") {
+	if text := string(render(t, servers)); !strings.Contains(text, "real-value") || !strings.Contains(text, "FORGE_TOKEN: real-other\n") {
 		t.Errorf("a secret is missing in\n%s", text)
+	}
+}
+
+// TestUserInAddress checks that the user in an address becomes a header, also if the rest of the
+// address is not known, and is shown nowhere.
+func TestUserInAddress(t *testing.T) {
+	t.Parallel()
+	const basic = "Basic bWU6aHVudGVyMg==" // me:hunter2
+	for _, tt := range []struct{ address, headers, want, header string }{
+		{"https://me:hunter2@h/mcp", `{}`, "https://h/mcp", basic},
+		{"https://me:hunter%32@h", `{}`, "https://h", basic},
+		{"https://me:hunter2@h/${TEAM}/mcp", `{}`, "https://h/${TEAM}/mcp", basic},
+		{"https://me:hunter2@h/<TEAM>", `{}`, "https://h/<TEAM>", basic},
+		{"https://me:hunter2@h/${TEAM}", `{"authorization": "Bearer x"}`, "https://h/${TEAM}", ""},
+		{"https://${ME}:hunter2@h/mcp", `{}`, "https://h/mcp", ""},
+		{"https://h/a@b?c=@", `{}`, "https://h/a@b?c=@", ""},
+	} {
+		text := fmt.Sprintf(`{"mcpServers": {"a": {"url": %q, "headers": %s}}}`, tt.address, tt.headers)
+		result, err := imports.Read(imports.Source{File: "a.json"}, []byte(text))
+		if err != nil || len(result.Servers) != 1 {
+			t.Errorf("%s: %+v, %v", tt.address, result, err)
+			continue
+		}
+		s := &result.Servers[0]
+		header := ""
+		for _, p := range s.Headers {
+			if p.Name == "Authorization" {
+				header = p.Value
+			}
+		}
+		if s.URL != tt.want || header != tt.header || strings.Contains(s.Summary(), "hunter2") {
+			t.Errorf("%s: %q with %q, shown as %q, want %q with %q", tt.address, s.URL, header, s.Summary(), tt.want, tt.header)
+		}
+		if strings.Contains(tt.address, "${ME}") && (!s.Disabled || len(s.Notes) == 0) {
+			t.Errorf("%s: %+v, want a note, and a server that is disabled", tt.address, s)
+		}
+		accept(t, tt.address, render(t, result.Servers), result.Servers, nil)
 	}
 }

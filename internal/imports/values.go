@@ -177,16 +177,9 @@ func isVariable(name string) bool {
 }
 
 // variables returns the variables without a default to which the values refer.
-func (e *entry) variables() []string {
-	texts := append([]string{e.Command, e.Cwd, e.URL, e.EnvFile}, e.Args...)
-	for _, p := range slices.Concat(e.Env, e.Headers) {
-		texts = append(texts, p.Value)
-	}
-	if e.OAuth != nil {
-		texts = append(texts, e.OAuth.ClientID, e.OAuth.ClientSecret)
-	}
+func (s *Server) variables() []string {
 	var all []string
-	for _, text := range texts {
+	for _, text := range s.texts() {
 		for _, found := range ownReference.FindAllStringSubmatch(text, -1) {
 			all = append(all, found[1])
 		}

@@ -103,7 +103,7 @@ const lockTimeout = 10 * time.Second
 // do not replace the file at the same time; "" means no lock.
 func (f *File) Replace(ctx context.Context, text []byte, lock string) (err error) {
 	if lock != "" {
-		unlock, err := acquire(ctx, lock)
+		unlock, err := Lock(ctx, lock)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.opened, err)
 		}
@@ -153,10 +153,7 @@ func (f *File) Remove() error {
 }
 
 // Lock takes a lock as Replace does, for several calls. The returned function gives it back.
-func Lock(ctx context.Context, path string) (unlock func(), err error) { return acquire(ctx, path) }
-
-// acquire takes a lock.
-func acquire(ctx context.Context, path string) (unlock func(), err error) {
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

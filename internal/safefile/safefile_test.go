@@ -153,7 +153,7 @@ func TestLockIsTaken(t *testing.T) {
 	dir := t.TempDir()
 	path, lock := filepath.Join(dir, "a"), filepath.Join(dir, "lock")
 	write(t, path, "0")
-	unlock, err := acquire(t.Context(), lock)
+	unlock, err := Lock(t.Context(), lock)
 	if err != nil {
 		t.Fatal(err)
 	}

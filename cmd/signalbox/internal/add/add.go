@@ -111,7 +111,7 @@ func addPasted(ctx context.Context, e *command.Env, f *addFlags, name []string) 
 	}
 	err = edit.ChangeIf(ctx, e, f.config, servers[len(servers)-1].Name, true, trial(ctx, e, f.tryFlags, tried), func(file configedit.File) ([]byte, error) {
 		for i := range servers {
-			text, err := file.Add(servers[i].Name, entryOf(&servers[i]))
+			text, err := file.Add(servers[i].Name, servers[i].Entry())
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +123,7 @@ func addPasted(ctx context.Context, e *command.Env, f *addFlags, name []string) 
 		return err
 	}
 	for i := range servers {
-		secrets.NoteMissing(e, servers[i].Name, entryOf(&servers[i]))
+		secrets.NoteMissing(e, servers[i].Name, servers[i].Entry())
 	}
 	noteMissing(e, f.config, names)
 	return nil

@@ -4,7 +4,6 @@
 package add
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -108,7 +107,7 @@ func importServers(ctx context.Context, e *command.Env, f importFlags, args []st
 	if err := e.PrintText(e.Stdout, importTable(e, in, servers, known)); err != nil || len(servers) == 0 {
 		return err
 	}
-	if out.after, err = withServers(out.before, servers); err != nil {
+	if out.after, err = imports.AddTo(out.before, servers); err != nil {
 		return err
 	}
 	if err := edit.Check(e, out.before, out.after); err != nil {
@@ -411,55 +410,4 @@ func placeOf(e *command.Env, file string, line int) string {
 	default:
 		return fmt.Sprintf("%s:%d: ", e.Tilde(file), line)
 	}
-}
-
-// withServers adds servers to a file.
-func withServers(file configedit.File, servers []imports.Server) (configedit.File, error) {
-	if len(bytes.TrimSpace(file.Text)) == 0 && strings.ToLower(filepath.Ext(file.Name)) != ".json" {
-		file.Text = imports.Render(servers)
-		return file, nil
-	}
-	for i := range servers {
-		text, err := file.Add(servers[i].Name, entryOf(&servers[i]))
-		if err != nil {
-			return file, err
-		}
-		file.Text = text
-	}
-	return file, nil
-}
-
-// entryOf returns a server as an entry of a configuration file.
-func entryOf(s *imports.Server) configedit.Entry {
-	var entry configedit.Entry
-	add := func(key string, value any, is bool) {
-		if is {
-			entry = append(entry, configedit.Field{Key: key, Value: value})
-		}
-	}
-	pairs := func(all []imports.Pair) configedit.Entry {
-		var mapping configedit.Entry
-		for _, p := range all {
-			mapping = append(mapping, configedit.Field{Key: p.Name, Value: p.Value})
-		}
-		return mapping
-	}
-	add("type", s.Type, s.Type != "")
-	add("command", s.Command, s.Command != "")
-	add("args", s.Args, len(s.Args) > 0)
-	add("env", pairs(s.Env), len(s.Env) > 0)
-	add("envFile", s.EnvFile, s.EnvFile != "")
-	add("cwd", s.Cwd, s.Cwd != "")
-	add("url", s.URL, s.URL != "")
-	add("headers", pairs(s.Headers), len(s.Headers) > 0)
-	var signIn configedit.Entry
-	for _, m := range s.OAuth.Members() {
-		signIn = append(signIn, configedit.Field(m))
-	}
-	add("oauth", signIn, len(signIn) > 0)
-	add("include", s.Include, len(s.Include) > 0)
-	add("exclude", s.Exclude, len(s.Exclude) > 0)
-	add("timeout", imports.FormatTimeout(s.Timeout), s.Timeout > 0)
-	add("disabled", true, s.Disabled)
-	return entry
 }
