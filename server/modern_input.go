@@ -160,7 +160,7 @@ func (s *Server) park(ir *inflightRequest) {
 	}
 	// After it was parked: EndProfile finds the request, or this does.
 	if !s.hasProfile(ir.req.Profile) {
-		s.cancelParked(s.parked.DropProfile(ir.req.Profile), errNoProfile)
+		s.cancelParkedOf(ir.req.Profile, errNoProfile)
 	}
 	left.progressTimer.stop()
 }

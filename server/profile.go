@@ -91,5 +91,10 @@ func (s *Server) EndProfile(name string) {
 			entry.tearDown(removed)
 		}
 	}
-	s.cancelParked(s.parked.Drop(func(o session.Owner) bool { return o.Profile == name }), removed)
+	s.cancelParkedOf(name, removed)
+}
+
+// cancelParkedOf cancels the parked requests of a profile.
+func (s *Server) cancelParkedOf(profile string, why error) {
+	s.cancelParked(s.parked.Drop(func(o session.Owner) bool { return o.Profile == profile }), why)
 }

@@ -4,6 +4,7 @@
 package add
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
