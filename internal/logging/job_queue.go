@@ -67,8 +67,8 @@ func (o *JobQueue) RunAfter(lost int, job func()) {
 	}
 }
 
-// tryQueue queues a job if there is a goroutine, and reports whether there is one. If there is
-// none and start is set, the caller must start one with the job.
+// tryQueue queues a job if there is a goroutine, and reports whether there is one. If not, and
+// start is set, the caller must start one with the job.
 func (o *JobQueue) tryQueue(job func(), lost int, start bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

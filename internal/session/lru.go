@@ -39,7 +39,7 @@ func (l *lru) list(e *entry) *lruList {
 }
 
 // firstIdle returns when the first session will have been idle for as long as its kind may be,
-// and zero if there is none.
+// and zero without sessions.
 func (l *lru) firstIdle(fresh, used time.Duration) (first time.Time) {
 	if e := l.used.head; e != nil {
 		first = e.lastUse.Add(used)
