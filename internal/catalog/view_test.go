@@ -208,7 +208,6 @@ func TestSharedListsAreDropped(t *testing.T) {
 		t.Errorf("%d lists of %d", len(s.known), len(kept))
 	}
 	runtime.KeepAlive(kept)
-	kept = nil
 	runtime.GC()
 	add(5*minShared, 4*minShared)
 	if len(s.known) > 4*minShared {

@@ -111,8 +111,7 @@ func (f *flow) startBeside(l Level, field Field) {
 
 // checkAllowed fails at a member that is not allowed here.
 func (f *flow) checkAllowed(start int, field Field) {
-	switch {
-	case field == FieldMethod, field == FieldParams, field == FieldError:
+	if field == FieldMethod || field == FieldParams || field == FieldError {
 		f.s.Invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send only one of them")
 	}
 	f.seen |= 1 << field
