@@ -23,10 +23,10 @@ import (
 const latestCalls = 20
 
 // showCalls prints the latest calls of the running gateways of a file, newest first.
-func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) error {
+func showCalls(ctx context.Context, e *command.Env, src source.Source, asJSON bool) error {
 	ctx, done := e.Interruptible(ctx)
 	defer done()
-	gateways, err := gatewaysWithCalls(ctx, e, file)
+	gateways, err := gatewaysWithCalls(ctx, e, src)
 	defer control.CloseIdle(gateways)
 	if err != nil {
 		return err
@@ -59,8 +59,7 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 }
 
 // gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.
-func gatewaysWithCalls(ctx context.Context, e *command.Env, file string) ([]control.Gateway, error) {
-	src := source.Find(e, file)
+func gatewaysWithCalls(ctx context.Context, e *command.Env, src source.Source) ([]control.Gateway, error) {
 	if !src.HasFile() {
 		return nil, fmt.Errorf("%s; name the file of the gateway with --config", source.NothingFound(e))
 	}
