@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -200,18 +199,15 @@ func (f *statusFlags) address(e *command.Env) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\nno running gateway of this user serves the file\nto ask a gateway without its configuration file, use --url", err)
 	}
-	listen := cfg.Effective().Listen
-	host, port, err := net.SplitHostPort(listen)
+	u, err := source.Origin(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("listen %q is not an address; name the gateway with --url", listen)
+		return nil, fmt.Errorf("%w; name the gateway with --url", err)
 	}
-	if port == "0" {
-		return nil, fmt.Errorf("listen %q means another port at each start; name the gateway with --url, as printed after 'listening on'", listen)
+	if u.Port() == "0" {
+		return nil, fmt.Errorf("listen %q means another port at each start; name the gateway with --url, as printed after 'listening on'", cfg.Listen)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // a listener on all addresses includes loopback
-	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: control.StatusPath}, nil
+	u.Path = control.StatusPath
+	return u, nil
 }
 
 // statusURL returns the URL of the status of the gateway at a URL. A path that ends in
