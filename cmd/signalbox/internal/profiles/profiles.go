@@ -65,7 +65,7 @@ type MissingError struct{ error }
 // Missing returns a MissingError with a text.
 func Missing(text string) error { return MissingError{errors.New(text)} }
 
-// unknownProfile returns the MissingError for a name that is none of those.
+// unknownProfile returns the MissingError for a name that is not in names.
 func unknownProfile(name string, names []string) error {
 	hint := spelling.DidYouMean(name, names)
 	if hint == "" && len(names) > 0 {

@@ -159,7 +159,7 @@ func (f *statusFlags) fetch(ctx context.Context, e *command.Env) (*fetchedStatus
 func origin(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // localStatus returns the status of the running gateway of this user that serves a file, or nil
-// if there is none. It needs no token and not the content of the file.
+// without one. It needs no token and not the content of the file.
 func localStatus(ctx context.Context, e *command.Env, file string) (*fetchedStatus, error) {
 	found, err := control.Running(ctx, e, file)
 	if len(found) == 0 {

@@ -58,7 +58,7 @@ func showCalls(ctx context.Context, e *command.Env, src source.Source, asJSON bo
 	return e.PrintTable(callRows(all.Calls, time.Now()))
 }
 
-// gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.
+// gatewaysWithCalls returns the running gateways of a file, or an error without any.
 func gatewaysWithCalls(ctx context.Context, e *command.Env, src source.Source) ([]control.Gateway, error) {
 	if !src.HasFile() {
 		return nil, fmt.Errorf("%s; name the file of the gateway with --config", source.NothingFound(e))
