@@ -16,6 +16,7 @@
 //	                               of a call went
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
+//	lock, approve                  pin the definitions that servers offer, and approve changes
 //	policy                         try the policy of a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients

@@ -34,8 +34,6 @@ type importFlags struct {
 	into string
 	yes  bool
 	keep bool // secrets
-	// hasConnect is whether the command connect exists.
-	hasConnect bool
 }
 
 // NewImport returns the command that adds the servers of MCP clients to a configuration file.
@@ -59,7 +57,6 @@ client as a suffix. What cannot be imported is reported with its cause and a cur
   signalbox import ~/work/.vscode/mcp.json --into team.yaml`,
 		Args: command.ArgsBetween(0, 1, "one FILE, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.hasConnect = slices.ContainsFunc(cmd.Root().Commands(), func(c *cobra.Command) bool { return c.Name() == "connect" })
 			return importServers(cmd.Context(), e, f, args)
 		},
 	}

@@ -189,7 +189,7 @@ func importNext(e *command.Env, f importFlags, in *found, o *importOutput, serve
 		}
 	}
 	b.WriteString("Next: signalbox doctor" + at)
-	if f.hasConnect && in.client != "" && at == "" {
+	if in.client != "" && at == "" {
 		b.WriteString(", then signalbox connect " + in.client)
 	}
 	return b.String() + "\n"

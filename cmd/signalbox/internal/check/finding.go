@@ -28,7 +28,7 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Kind    string  `json:"kind"` // config, server, port, gateway, clients or processes
+	Kind    string  `json:"kind"` // config, server, port, gateway, clients, state or processes
 	Name    string  `json:"name"` // that of a server; otherwise the kind
 	Result  string  `json:"result"`
 	Code    string  `json:"code,omitzero"`

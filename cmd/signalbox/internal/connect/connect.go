@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -248,8 +247,7 @@ func loadWithout(e *command.Env, src source.Source) (*config.Config, error) {
 
 // gatewayFor decides how the client reaches the gateway.
 func gatewayFor(ctx context.Context, e *command.Env, c *connection, f *connectFlags) error {
-	effective := c.cfg.Effective()
-	host, port, err := net.SplitHostPort(effective.Listen)
+	own, err := source.Origin(c.cfg)
 	if err != nil {
 		return err
 	}
@@ -271,23 +269,14 @@ func gatewayFor(ctx context.Context, e *command.Env, c *connection, f *connectFl
 		c.why = "the gateway requires an access token (\"auth.issuers\") at a URL, and none on this machine"
 	case !c.cfg.Auth.IsZero():
 		c.why = "the gateway requires a credential (\"auth\") at a URL, and none on this machine"
-	case port == "0":
+	case own.Port() == "0":
 		c.why = "the gateway has another port at each start (\"listen\")"
 	case c.running:
 		c.gateway.URL = atPath(gateways[running].URL, c.profile)
 		return nil
 	default:
-		switch host {
-		case "", "0.0.0.0":
-			host = "127.0.0.1"
-		case "::":
-			host = "::1"
-		}
-		scheme := "http://"
-		if c.cfg.TLS != nil {
-			scheme = "https://"
-		}
-		c.gateway.URL = atPath(scheme+net.JoinHostPort(host, port)+effective.Path, c.profile)
+		own.Path = c.cfg.Effective().Path
+		c.gateway.URL = atPath(own.String(), c.profile)
 		return nil
 	}
 	c.gateway.Command, err = ownProgram()

@@ -86,7 +86,7 @@ func Sockets(folder string) []string {
 	return paths
 }
 
-// socketsOf returns the sockets of a configuration file. Without a state folder there are none.
+// socketsOf returns the sockets of a configuration file. It returns nil without a state folder.
 func socketsOf(e *command.Env, file string) []string {
 	folder, err := source.StateFolder(e, file)
 	if err != nil {

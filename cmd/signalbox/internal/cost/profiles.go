@@ -40,7 +40,7 @@ func ProfileCosts(profiles []signalbox.ProfileStatus, backends []signalbox.Backe
 }
 
 // ProfileLine formats the costs of profiles, such as "profiles: coding 9.8k, research 3.3k; search view 0.6k", or
-// returns "" if there are none.
+// returns "" without any.
 func ProfileLine(profiles []ProfileCost) string {
 	var own, parts []string
 	for _, p := range profiles {

@@ -198,17 +198,3 @@ func correct(ctx context.Context, e *command.Env, src source.Source, name string
 	}
 	return check.NeedsAttention(again)
 }
-
-// checkLeft returns the finding on processes that earlier gateways of a file have left, if
-// there are some.
-func checkLeft(file string) (check.Finding, bool) {
-	left := leftProcesses(file)
-	f := check.Finding{Kind: "processes", Name: "processes", Result: check.Warn, Code: code.ChildLeft, Fix: "kill"}
-	var names []string
-	for _, p := range left {
-		names = append(names, fmt.Sprintf("%s (%d)", p.name, p.id))
-		f.Fix += " " + strconv.Itoa(p.id)
-	}
-	f.Text = "left by an earlier gateway of the file, and still running: " + strings.Join(names, ", ")
-	return f, len(left) > 0
-}

@@ -15,13 +15,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 )
 
-// leftProcess is a process that a gateway of a file has started, and that no gateway owns any
-// more.
-type leftProcess struct {
-	id   int
-	name string
-}
-
 // leftProcesses returns the processes of this user that earlier gateways of a file have left,
 // by the variable that a gateway sets for all that it starts.
 func leftProcesses(file string) []leftProcess {

@@ -5,11 +5,5 @@
 
 package doctor
 
-// leftProcess is a process that no gateway owns any more.
-type leftProcess struct {
-	id   int
-	name string
-}
-
 // leftProcesses returns nil: on these systems the environment of other processes is not read.
 func leftProcesses(string) []leftProcess { return nil }

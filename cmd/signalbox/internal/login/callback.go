@@ -13,7 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
@@ -61,12 +61,9 @@ func listen(ctx context.Context, o *config.OAuth, registered []string) (net.List
 type callback struct {
 	source *grant.Source
 	in     *grant.SignIn
+	taken  atomic.Bool   // by a response
 	ended  chan struct{} // closed after the response, with err
-
-	mu    sync.Mutex
-	taken bool // by a response
-
-	err error
+	err    error
 }
 
 func newCallback(source *grant.Source, in *grant.SignIn) *callback {
@@ -83,7 +80,7 @@ func (c *callback) take(ctx context.Context, query url.Values) error {
 	if check, ok := errors.AsType[*oauth.CheckError](err); ok && (check.Check == oauth.CheckState || check.Check == oauth.CheckResponse) {
 		return errOther
 	}
-	if !c.claim() {
+	if c.taken.Swap(true) {
 		return errOther
 	}
 	if err == nil {
@@ -92,22 +89,6 @@ func (c *callback) take(ctx context.Context, query url.Values) error {
 	c.err = err
 	close(c.ended)
 	return err
-}
-
-// claim reports whether the sign-in has had no response before.
-func (c *callback) claim() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	isFirst := !c.taken
-	c.taken = true
-	return isFirst
-}
-
-// isClaimed reports whether a response has come.
-func (c *callback) isClaimed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.taken
 }
 
 // ServeHTTP serves the redirect URI.

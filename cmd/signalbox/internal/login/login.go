@@ -286,12 +286,12 @@ func (s *signIn) await(ctx context.Context, c *callback) error {
 			}
 			s.paste(ctx, c, text)
 		case <-late.C:
-			if c.isClaimed() {
+			if c.taken.Load() {
 				continue
 			}
 			return fmt.Errorf("there was no sign-in within %v; run the command again, with --wait for more time", s.flags.wait)
 		case <-ctx.Done():
-			if c.isClaimed() { // its code is in use
+			if c.taken.Load() { // its code is in use
 				<-c.ended
 				return s.outcome(c.err)
 			}

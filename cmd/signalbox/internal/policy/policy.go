@@ -126,29 +126,25 @@ func WithLists(ctx context.Context, e *command.Env, f *target.Flags, work func(*
 	})
 }
 
-// Ask makes a question about the caller that a file describes; "-" is the anonymous one.
-func Ask(e *command.Env, as string, q *signalbox.PolicyQuestion) error {
-	_, err := ask(e, as, q)
-	return err
-}
-
-func ask(e *command.Env, as string, q *signalbox.PolicyQuestion) (caller, error) {
+// Ask makes a question about the caller that a file describes, and returns a description of the
+// caller for people; "-" is the anonymous one.
+func Ask(e *command.Env, as string, q *signalbox.PolicyQuestion) (string, error) {
 	var who caller
 	if as != "-" {
 		text, err := os.ReadFile(e.Path(as))
 		if err != nil {
-			return who, fmt.Errorf("read the caller: %w", err)
+			return "", fmt.Errorf("read the caller: %w", err)
 		}
 		if who, err = readCaller(as, text); err != nil {
-			return who, err
+			return "", err
 		}
 	}
 	q.Identity, q.Client = who.identity(), who.peer()
-	return who, nil
+	return who.String(), nil
 }
 
 func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *signalbox.PolicyQuestion, asJSON bool) error {
-	who, err := ask(e, as, q)
+	who, err := Ask(e, as, q)
 	if err != nil {
 		return err
 	}
@@ -163,7 +159,7 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *sig
 		}
 		var b bytes.Buffer
 		for i := range found {
-			writeExplanation(&b, &found[i], &who)
+			writeExplanation(&b, &found[i], who)
 		}
 		if _, dryRun := g.HasPolicy(); dryRun {
 			b.WriteString("The policy is a dry run: nothing is refused, and everything is seen.\n")
@@ -174,7 +170,7 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, as string, q *sig
 }
 
 // writeExplanation writes a decision for people.
-func writeExplanation(b *bytes.Buffer, x *signalbox.PolicyExplanation, who *caller) {
+func writeExplanation(b *bytes.Buffer, x *signalbox.PolicyExplanation, who string) {
 	line := func(format string, args ...any) {
 		b.WriteString("  " + output.VisibleLine(fmt.Sprintf(format, args...)) + "\n")
 	}

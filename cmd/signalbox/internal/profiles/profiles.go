@@ -49,11 +49,11 @@ func Flag(cmd *cobra.Command, to *string, usage string) {
 
 // Check returns an error if a configuration does not have a profile. An empty name is no error.
 func Check(cfg *config.Config, name string) error {
-	names := make([]string, len(cfg.Profiles))
+	var names []string
 	for i := range cfg.Profiles {
-		names[i] = cfg.Profiles[i].Name
+		names = append(names, cfg.Profiles[i].Name)
 	}
-	if name == config.SearchProfile {
+	if name == "" || name == config.SearchProfile || slices.Contains(names, name) {
 		return nil
 	}
 	return unknownProfile(name, names)
@@ -65,11 +65,8 @@ type MissingError struct{ error }
 // Missing returns a MissingError with a text.
 func Missing(text string) error { return MissingError{errors.New(text)} }
 
-// unknownProfile returns a MissingError if a name is neither empty nor one of those.
+// unknownProfile returns the MissingError for a name that is not in names.
 func unknownProfile(name string, names []string) error {
-	if name == "" || slices.Contains(names, name) {
-		return nil
-	}
 	hint := spelling.DidYouMean(name, names)
 	if hint == "" && len(names) > 0 {
 		hint = "there are: " + strings.Join(names, ", ")
@@ -86,15 +83,15 @@ func Narrow(s *signalbox.Status, name string) error {
 	if name == "" {
 		return nil
 	}
-	names := make([]string, len(s.Profiles))
+	var names []string
 	for i := range s.Profiles {
-		names[i] = s.Profiles[i].Name
+		names = append(names, s.Profiles[i].Name)
 	}
-	if !slices.Contains(names, name) {
-		others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == config.SearchProfile })
-		return unknownProfile(name, others)
+	at := slices.Index(names, name)
+	if at < 0 {
+		return unknownProfile(name, slices.DeleteFunc(names, func(n string) bool { return n == config.SearchProfile }))
 	}
-	only := s.Profiles[slices.Index(names, name)]
+	only := s.Profiles[at]
 	var others []string // the beginnings of problems of other backends and profiles
 	s.Backends = slices.DeleteFunc(s.Backends, func(b signalbox.BackendStatus) bool {
 		if slices.Contains(only.Backends, b.Name) {

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+	"github.com/signalbox-mcp/signalbox/internal/recorder"
 )
 
 // latestCalls is how many calls of a gateway are searched for the one of the command.
@@ -27,10 +28,13 @@ func printID(ctx context.Context, e *command.Env, t *target.Target, tool string,
 		e.PrintError("the id of the call: " + err.Error())
 		return
 	}
+	isTool := func(name string) bool {
+		return name == tool || len(tool) > recorder.MaxName && strings.HasPrefix(tool, name)
+	}
 	var ids []string
 	for i := range calls {
 		c := &calls[i]
-		if strings.HasPrefix(c.Client, target.ClientName+" ") && strings.HasPrefix(tool, c.Name) && !c.Received.Before(began) {
+		if strings.HasPrefix(c.Client, target.ClientName+" ") && isTool(c.Name) && !c.Received.Before(began) {
 			ids = append(ids, fmt.Sprintf("%s (%s, %s)", c.ID, c.Outcome, output.ShortTime(c.Millis)))
 		}
 	}

@@ -27,6 +27,27 @@ func IsLocal(addr string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
+// Origin returns the URL, without a path, at which programs of this machine reach a gateway with a
+// configuration: for a listener on all addresses, that of loopback.
+func Origin(cfg *config.Config) (*url.URL, error) {
+	listen := cfg.Effective().Listen
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen %q is not an address", listen)
+	}
+	switch host {
+	case "", "0.0.0.0":
+		host = "127.0.0.1"
+	case "::":
+		host = "::1"
+	}
+	scheme := "http"
+	if cfg.TLS != nil {
+		scheme = "https"
+	}
+	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}, nil
+}
+
 // A client's file of servers is a valid configuration, and the documentation asks users to
 // add the gateway to that file. A gateway that is started with it would then be its own backend:
 // with stdio each process would start another without end, with HTTP each list would

@@ -47,6 +47,27 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 	}
 }
 
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		listen string
+		tls    *config.TLS
+		want   string
+	}{
+		{"", nil, "http://127.0.0.1:7777"},
+		{"box.example:99", nil, "http://box.example:99"},
+		{":99", nil, "http://127.0.0.1:99"},
+		{"0.0.0.0:99", nil, "http://127.0.0.1:99"},
+		{"[::]:99", nil, "http://[::1]:99"},
+		{"127.0.0.1:99", new(config.TLS), "https://127.0.0.1:99"},
+	} {
+		got, err := Origin(&config.Config{Listen: tt.listen, TLS: tt.tls})
+		if err != nil || got.String() != tt.want {
+			t.Errorf("%q: got %v, %v; want %s", tt.listen, got, err, tt.want)
+		}
+	}
+}
+
 // A file that is shared with other programs may contain the gateway; the other servers are
 // served.
 func TestOwnEntryIsLeftOut(t *testing.T) {

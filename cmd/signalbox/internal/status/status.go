@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -160,7 +159,7 @@ func (f *statusFlags) fetch(ctx context.Context, e *command.Env) (*fetchedStatus
 func origin(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // localStatus returns the status of the running gateway of this user that serves a file, or nil
-// if there is none. It needs no token and not the content of the file.
+// without one. It needs no token and not the content of the file.
 func localStatus(ctx context.Context, e *command.Env, file string) (*fetchedStatus, error) {
 	found, err := control.Running(ctx, e, file)
 	if len(found) == 0 {
@@ -200,18 +199,15 @@ func (f *statusFlags) address(e *command.Env) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\nno running gateway of this user serves the file\nto ask a gateway without its configuration file, use --url", err)
 	}
-	listen := cfg.Effective().Listen
-	host, port, err := net.SplitHostPort(listen)
+	u, err := source.Origin(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("listen %q is not an address; name the gateway with --url", listen)
+		return nil, fmt.Errorf("%w; name the gateway with --url", err)
 	}
-	if port == "0" {
-		return nil, fmt.Errorf("listen %q means another port at each start; name the gateway with --url, as printed after 'listening on'", listen)
+	if u.Port() == "0" {
+		return nil, fmt.Errorf("listen %q means another port at each start; name the gateway with --url, as printed after 'listening on'", cfg.Listen)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // a listener on all addresses includes loopback
-	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: control.StatusPath}, nil
+	u.Path = control.StatusPath
+	return u, nil
 }
 
 // statusURL returns the URL of the status of the gateway at a URL. A path that ends in

@@ -34,14 +34,13 @@ func callID(text string) (mcp.CallID, bool) {
 
 // whyCallOrName prints a call, or what the text means as a name: a tool may have a name in
 // the form of an id.
-func whyCallOrName(ctx context.Context, e *command.Env, file string, asJSON bool, id mcp.CallID, name string) error {
-	err := whyCall(ctx, e, file, asJSON, id)
-	src := source.Find(e, file)
-	if _, unknown := errors.AsType[unknownCall](err); !unknown || !src.HasFile() {
-		return err
-	}
+func whyCallOrName(ctx context.Context, e *command.Env, src source.Source, asJSON bool, id mcp.CallID, name string) error {
 	ctx, done := e.Interruptible(ctx)
 	defer done()
+	err := whyCall(ctx, e, src, asJSON, id)
+	if _, unknown := errors.AsType[unknownCall](err); !unknown {
+		return err
+	}
 	x, nameErr := explainRunning(ctx, e, src.Path, name, "")
 	if nameErr != nil || x == nil || len(x.Items) == 0 {
 		return err
@@ -53,11 +52,8 @@ func whyCallOrName(ctx context.Context, e *command.Env, file string, asJSON bool
 type unknownCall struct{ error }
 
 // whyCall prints one call of a running gateway.
-func whyCall(ctx context.Context, e *command.Env, file string, asJSON bool, id mcp.CallID) error {
-	ctx, done := e.Interruptible(ctx)
-	defer done()
-	src := source.Find(e, file)
-	gateways, err := gatewaysWithCalls(ctx, e, file)
+func whyCall(ctx context.Context, e *command.Env, src source.Source, asJSON bool, id mcp.CallID) error {
+	gateways, err := gatewaysWithCalls(ctx, e, src)
 	defer control.CloseIdle(gateways)
 	if err != nil {
 		return err

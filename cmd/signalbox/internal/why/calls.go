@@ -23,10 +23,10 @@ import (
 const latestCalls = 20
 
 // showCalls prints the latest calls of the running gateways of a file, newest first.
-func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) error {
+func showCalls(ctx context.Context, e *command.Env, src source.Source, asJSON bool) error {
 	ctx, done := e.Interruptible(ctx)
 	defer done()
-	gateways, err := gatewaysWithCalls(ctx, e, file)
+	gateways, err := gatewaysWithCalls(ctx, e, src)
 	defer control.CloseIdle(gateways)
 	if err != nil {
 		return err
@@ -58,9 +58,8 @@ func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) er
 	return e.PrintTable(callRows(all.Calls, time.Now()))
 }
 
-// gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.
-func gatewaysWithCalls(ctx context.Context, e *command.Env, file string) ([]control.Gateway, error) {
-	src := source.Find(e, file)
+// gatewaysWithCalls returns the running gateways of a file, or an error without any.
+func gatewaysWithCalls(ctx context.Context, e *command.Env, src source.Source) ([]control.Gateway, error) {
 	if !src.HasFile() {
 		return nil, fmt.Errorf("%s; name the file of the gateway with --config", source.NothingFound(e))
 	}

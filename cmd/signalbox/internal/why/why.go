@@ -78,8 +78,9 @@ With --long it prints the names of tools that are longer than some clients accep
 			return command.ArgsBetween(1, 1, "one NAME or CALL")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			src := source.Find(e, f.Config)
 			if calls {
-				return showCalls(cmd.Context(), e, f.Config, asJSON)
+				return showCalls(cmd.Context(), e, src, asJSON)
 			}
 			if long {
 				return f.With(cmd.Context(), e, func(ctx context.Context, t *target.Target) error { return showLongNames(ctx, e, t, asJSON) })
@@ -88,9 +89,9 @@ With --long it prints the names of tools that are longer than some clients accep
 				return whyAs(cmd.Context(), e, &f, as, args[0], asJSON)
 			}
 			if id, ok := callID(args[0]); ok && !f.Alone && !f.Verbose {
-				return whyCallOrName(cmd.Context(), e, f.Config, asJSON, id, args[0])
+				return whyCallOrName(cmd.Context(), e, src, asJSON, id, args[0])
 			}
-			return why(cmd.Context(), e, &f, args[0], asJSON)
+			return why(cmd.Context(), e, &f, src, args[0], asJSON)
 		},
 	}
 	source.Flag(cmd, &f.Config)
@@ -104,8 +105,8 @@ With --long it prints the names of tools that are longer than some clients accep
 }
 
 // why explains a name. The running gateway is asked even if it serves only a client on stdio.
-func why(ctx context.Context, e *command.Env, f *target.Flags, name string, asJSON bool) error {
-	if src := source.Find(e, f.Config); src.HasFile() && !f.Alone && !f.Verbose {
+func why(ctx context.Context, e *command.Env, f *target.Flags, src source.Source, name string, asJSON bool) error {
+	if src.HasFile() && !f.Alone && !f.Verbose {
 		asking, done := e.Interruptible(ctx)
 		x, err := explainRunning(asking, e, src.Path, name, f.Profile)
 		done()
@@ -140,7 +141,7 @@ func why(ctx context.Context, e *command.Env, f *target.Flags, name string, asJS
 // whyAs explains a name to the caller that a file describes.
 func whyAs(ctx context.Context, e *command.Env, f *target.Flags, as, name string, asJSON bool) error {
 	q := signalbox.PolicyQuestion{Name: name, Profile: f.Profile}
-	if err := policy.Ask(e, as, &q); err != nil {
+	if _, err := policy.Ask(e, as, &q); err != nil {
 		return err
 	}
 	return policy.WithLists(ctx, e, f, func(g *signalbox.Gateway) error {
