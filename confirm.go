@@ -70,7 +70,7 @@ func (g *Gateway) forwardAnswered(ctx context.Context, by servedBy, item admitte
 	var res *mcp.Result
 	var err error
 	by.backend, res, err = g.forward(ctx, item, field, req, caller)
-	if item.asks && err == nil && req.TakesInputRequired && res.Type() == mcp.ResultInputRequired {
+	if item.asks && err == nil && res != nil && req.TakesInputRequired && res.Type() == mcp.ResultInputRequired {
 		res, err = g.keepAnswer(res, by.rule, item.cfg.Limits.InputWait)
 	}
 	return by, res, err

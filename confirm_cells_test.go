@@ -4,6 +4,7 @@
 package signalbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -206,4 +209,33 @@ func TestConfirmGoesOnWithoutLimit(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.want("its answer", p.modern("tools/call", "crm__delete", withForm, arguments+retry(p.t, second, accepted)), 2, `"done"`)
 	})
+}
+
+// agrees is a Caller with a user that agrees to everything.
+type agrees struct{}
+
+func (agrees) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (agrees) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return mcp.NewResult([]byte(accepted)) }, nil
+}
+
+func (agrees) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+// A Handler in this process may return no result, also for a call that a user has agreed to.
+func TestConfirmWithoutAResult(t *testing.T) {
+	o := new(office)
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "tools/call" {
+			return nil, nil
+		}
+		return o.Serve(ctx, req, caller)
+	})
+	cfg := config.Config{Policy: config.Policy{Otherwise: config.PolicyAllow, Rules: []config.PolicyRule{{Name: "sure", Confirm: "true", On: []string{"office__*"}}}}}
+	g := gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "office", Handler: h}}})
+	req := requestOf(t, nil, "tools/call", `{"name":"office__get"}`)
+	req.TakesInputRequired = true
+	if res, err := g.Serve(t.Context(), req, agrees{}); res != nil || err != nil {
+		t.Errorf("got %v, %v", res, err)
+	}
 }

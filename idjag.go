@@ -118,7 +118,7 @@ func (c *idJAGCredentials) gate(ctx context.Context, req *mcp.Request, b *active
 	if err := c.g.awaitListsAfterSignIn(ctx, b, has); err != nil {
 		return nil, err
 	}
-	return signedIn(req, b, "")
+	return signedIn(b, "")
 }
 
 // isPerUser reports whether users have lists of their own.

@@ -148,9 +148,8 @@ func (g *Gateway) findTool(ctx context.Context, item admitted, req *mcp.Request)
 	if len(found.Tools) == 0 {
 		text = "No tool has any word of the query. Describe the task in other words."
 	}
-	out := jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text)
-	out = append(append(append(out, `}],"structuredContent":`...), structured...), '}')
-	return mcp.NewResult(out)
+	out := append(append(beginText(text), `,"structuredContent":`...), structured...)
+	return mcp.NewResult(append(out, '}'))
 }
 
 // showTool returns what find_tool shows of a tool.
@@ -257,7 +256,17 @@ func (g *Gateway) nearestTools(req *mcp.Request, name string) string {
 	return "; the nearest are " + strings.Join(names, ", ")
 }
 
+// textResult returns a result of tools/call with a text.
+func textResult(text string) (*mcp.Result, error) {
+	return mcp.NewResult(append(beginText(text), '}'))
+}
+
 // toolError returns a result of tools/call that is an error, which a model can read.
 func toolError(text string) (*mcp.Result, error) {
-	return mcp.NewResult(append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...))
+	return mcp.NewResult(append(beginText(text), `,"isError":true}`...))
+}
+
+// beginText returns the beginning of a result of tools/call with a text.
+func beginText(text string) []byte {
+	return append(jsonscan.AppendString([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), "}]"...)
 }

@@ -567,7 +567,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	if err := c.g.awaitListsAfterSignIn(ctx, b, mustSignIn); err != nil {
 		return nil, err
 	}
-	return signedIn(req, b, "")
+	return signedIn(b, "")
 }
 
 // mustSignIn returns the *grant.Missing of the sender of a request that has to sign in before the
@@ -622,24 +622,16 @@ func (g *Gateway) gateOfUser(ctx context.Context, req *mcp.Request, b *activeBac
 	}
 	switch o := g.userLists.offerOf(b, viewerOf(req)); {
 	case o == nil:
-		return signedIn(req, b, " It has not listed its tools yet.")
+		return signedIn(b, " It has not listed its tools yet.")
 	case !o.Known():
-		return signedIn(req, b, " Its tools are not known: "+o.Reason+".")
+		return signedIn(b, " Its tools are not known: "+o.Reason+".")
 	}
-	return signedIn(req, b, "")
+	return signedIn(b, "")
 }
 
 // signedIn returns the result of the tool to sign in, with more text.
-func signedIn(req *mcp.Request, b *activeBackend, more string) (*mcp.Result, error) {
-	out := map[string]any{"content": []any{map[string]any{"type": "text", "text": "You are signed in to " + b.Name() + "." + more}}}
-	if req.Client.Version.Era() == mcp.EraModern {
-		out["resultType"] = mcp.ResultComplete
-	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		return nil, err
-	}
-	return mcp.NewResult(raw)
+func signedIn(b *activeBackend, more string) (*mcp.Result, error) {
+	return textResult("You are signed in to " + b.Name() + "." + more)
 }
 
 // formerGate answers a call of the tool to sign in that has just been replaced by the tools of its
@@ -654,7 +646,7 @@ func (v *view) formerGate(ctx context.Context, req *mcp.Request, name string) (*
 		if err != nil || v.hidesGate(b) || source.Check(ctx, users.asUser(req).Principal) != nil {
 			continue
 		}
-		if res, err := signedIn(req, b, ""); err == nil {
+		if res, err := signedIn(b, ""); err == nil {
 			return b, res
 		}
 	}

@@ -537,3 +537,19 @@ func TestFindToolInListsOfUser(t *testing.T) {
 		})
 	}
 }
+
+// The tool to sign in answers a request without a description of its client, too.
+func TestSignInToolWithoutAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.give("ann", "find")
+		u := openUsers(t, d, "modern", nil)
+		u.signIn("ann")
+		gatewaytest.WantEqual(t, "tools of ann", u.tools("ann"), "crm__find wiki__read")
+		req := requestOf(t, &mcp.Identity{Principal: "ann"}, "tools/call", `{"name":"crm__sign_in"}`)
+		req.Client = nil
+		if got := answerTo(t, u.G, req); !strings.Contains(got, "You are signed in to crm.") {
+			t.Errorf("got %s", got)
+		}
+	})
+}
