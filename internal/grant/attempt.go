@@ -27,7 +27,6 @@ type Attempt struct {
 // attempts has the last Attempt, and reports each.
 type attempts struct {
 	backend string
-	failed  string // a message for the log
 	log     *slog.Logger
 	tried   func(error) // or nil
 
@@ -39,7 +38,7 @@ func newAttempts(backend string, log *slog.Logger, tried func(error)) *attempts 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &attempts{backend: backend, failed: "no access token for a backend", log: log, tried: tried}
+	return &attempts{backend: backend, log: log, tried: tried}
 }
 
 // Last returns the last request for a token, of whichever user; it is zero before the first one.
@@ -49,11 +48,16 @@ func (a *attempts) Last() Attempt {
 	return a.last
 }
 
-// add reports an attempt, and keeps it.
-func (a *attempts) add(ctx context.Context, one Attempt) {
+// addToken logs an attempt to get a token if it has failed, and adds it.
+func (a *attempts) addToken(ctx context.Context, one Attempt) {
 	if one.Err != nil {
-		a.log.WarnContext(ctx, a.failed, slog.String("backend", a.backend), slog.Any("error", one.Err))
+		a.log.WarnContext(ctx, "no access token for a backend", slog.String("backend", a.backend), slog.Any("error", one.Err))
 	}
+	a.add(one)
+}
+
+// add reports an attempt, and keeps it.
+func (a *attempts) add(one Attempt) {
 	if a.tried != nil {
 		a.tried(one.Err)
 	}

@@ -234,7 +234,7 @@ func (e *Exchange) requester(id *mcp.Identity) Requester[*oauth.Tokens] {
 		if a.Err = err; err == nil {
 			a.Until = t.Expires
 		}
-		e.add(ctx, a)
+		e.addToken(ctx, a)
 		return t, a.Until, err
 	}
 }

@@ -239,7 +239,7 @@ func (g *Gateway) requester(scopes []string) Requester[*oauth.Tokens] {
 		if g.server.needsChallenge(err) {
 			g.keep(a)
 		} else {
-			g.add(ctx, a)
+			g.addToken(ctx, a)
 		}
 		return t, a.Until, err
 	}

@@ -73,12 +73,10 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 	if cfg.Every = cmp.Or(cfg.Every, DefaultEvery); cfg.Every < 0 {
 		cfg.Every = unlimited
 	}
-	h := &Helper{
+	return &Helper{
 		attempts: newAttempts(cfg.Backend, cfg.Logger, cfg.Tried), cfg: cfg, origin: origin,
 		timeout: helperTimeout, cache: NewCache[map[string]mcp.Token](),
-	}
-	h.failed = "no headers for a backend"
-	return h, nil
+	}, nil
 }
 
 // Close ends the program.
@@ -138,7 +136,10 @@ func (h *Helper) run(ctx context.Context) (map[string]mcp.Token, time.Time, erro
 	a := Attempt{At: time.Now()}
 	headers, expires, err := h.output(ctx)
 	a.Until, a.Err = expires, err
-	h.add(ctx, a)
+	if err != nil {
+		h.log.WarnContext(ctx, "no headers for a backend", slog.String("backend", h.cfg.Backend), slog.Any("error", err))
+	}
+	h.add(a)
 	return headers, expires, err
 }
 

@@ -216,7 +216,7 @@ func (j *IDJAG) requester(subject mcp.Token) Requester[*oauth.Tokens] {
 				a.Scopes = t.Scopes
 			}
 		}
-		j.add(ctx, a)
+		j.addToken(ctx, a)
 		return t, a.Until, err
 	}
 }

@@ -284,7 +284,7 @@ func (c *Client) checkURL(name, text string) error {
 	switch {
 	case err != nil:
 		return refuse("an https URL: " + err.Error())
-	case u.Scheme != "https" && !(isLocal && isLoopbackHost(u.Hostname())):
+	case u.Scheme != "https" && (!isLocal || !isLoopbackHost(u.Hostname())):
 		return refuse("an https URL; http is for a backend and an authorization server on loopback")
 	case !isASCII(u.Host) && !sameOrigin(u, c.backend) && (c.pinned == nil || !sameOrigin(u, c.pinned)):
 		return refuse("a URL with a host in ASCII (xn--...)")

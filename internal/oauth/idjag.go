@@ -81,11 +81,8 @@ func CheckIDJAGLife(assertion mcp.Token, issuer string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if claims.Issuer != issuer {
-		return &CheckError{Check: CheckIDJAGClaim, At: "iss", Got: claims.Issuer, Want: quoted(issuer)}
-	}
-	if ends, ok := timeOf(claims.Expires); !ok || !now.Add(-maxSkew).Before(ends) {
-		return &CheckError{Check: CheckIDJAGClaim, At: "exp", Got: string(claims.Expires), Want: "a time that is to come"}
+	if err := claims.check(CheckIDJAGClaim, issuer, now.Add(-maxSkew)); err != nil {
+		return err
 	}
 	if issued, ok := timeOf(claims.Issued); len(claims.Issued) > 0 && (!ok || issued.After(now.Add(maxSkew))) {
 		return &CheckError{Check: CheckIDJAGClaim, At: "iat", Got: string(claims.Issued), Want: "a time that is over"}
@@ -101,13 +98,7 @@ func CheckIDToken(token mcp.Token, issuer string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if claims.Issuer != issuer {
-		return &CheckError{Check: CheckIDTokenClaim, At: "iss", Got: claims.Issuer, Want: quoted(issuer)}
-	}
-	if ends, ok := timeOf(claims.Expires); !ok || !now.Before(ends) {
-		return &CheckError{Check: CheckIDTokenClaim, At: "exp", Got: string(claims.Expires), Want: "a time that is to come"}
-	}
-	return nil
+	return claims.check(CheckIDTokenClaim, issuer, now)
 }
 
 // times are claims of a JWT.
@@ -115,6 +106,17 @@ type times struct {
 	Issuer  string         `json:"iss"`
 	Expires jsontext.Value `json:"exp"`
 	Issued  jsontext.Value `json:"iat"`
+}
+
+// check checks the issuer and the end.
+func (t *times) check(check Check, issuer string, now time.Time) error {
+	if t.Issuer != issuer {
+		return &CheckError{Check: check, At: "iss", Got: t.Issuer, Want: quoted(issuer)}
+	}
+	if ends, ok := timeOf(t.Expires); !ok || !now.Before(ends) {
+		return &CheckError{Check: check, At: "exp", Got: string(t.Expires), Want: "a time that is to come"}
+	}
+	return nil
 }
 
 // readTimes returns the claims of a JWT, which are not verified. what names it.
