@@ -74,6 +74,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, identit
 			}
 			context.AfterFunc(ctx, func() { // ctx ends with the stream, or with a shutdown
 				defer finish()
+				defer s.logPanic(sess.Scope)
 				stop()
 			})
 		}()

@@ -216,18 +216,20 @@ func (s *Server) sweep() {
 	}
 }
 
-// endScope ends the state kept for a session. It runs functions of a Handler, and no
-// caller recovers a panic: on the goroutine that sweeps, one would end the process and
-// all other sessions with it.
+// endScope ends the state kept for a session.
 func (s *Server) endScope(scope *mcp.Scope) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.panics.Add(1)
-			s.log.Error("panic at the end of a session", slog.String("session", scope.Key()),
-				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		}
-	}()
+	defer s.logPanic(scope)
 	scope.End()
+}
+
+// logPanic recovers a panic. It is deferred where a function of a Handler runs on a goroutine
+// with no other recovery: a panic would end the process and all other sessions with it.
+func (s *Server) logPanic(scope *mcp.Scope) {
+	if p := recover(); p != nil {
+		s.panics.Add(1)
+		s.log.Error("panic at the end of a session or of its listen", slog.String("session", scope.Key()),
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	}
 }
 
 // timer calls a function after a time. At most one call is scheduled, and the owner stops

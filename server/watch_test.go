@@ -154,3 +154,21 @@ func TestPanicOfAWatch(t *testing.T) {
 		}
 	})
 }
+
+// A panic at the end of a watch ends nothing else.
+func TestPanicAtTheEndOfAWatch(t *testing.T) {
+	h := watchHandler{failOnListen(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+		return func() { panic("oops") }, acknowledgeListen(ctx, c)
+	}}
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.session()
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		synctest.Wait()
+		st.close()
+		s.advance(time.Second)
+		if got := s.server.Stats().Panics; got != 1 {
+			t.Errorf("%d panics, want 1", got)
+		}
+		equal(t, "ping", s.post(raw("1", "ping", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	})
+}
