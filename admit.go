@@ -35,6 +35,8 @@ type admitted struct {
 	entry *catalog.Entry
 	why   verdict
 	asks  bool // the user has to agree first
+
+	signingIn bool // the user is asked to sign in: forward returns that a sign-in is missing
 }
 
 // policyRefusal is the answer of a request that is not admitted: a result or an error.
@@ -66,11 +68,11 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	why := verdict{decision: d.Effect.String(), rule: d.Rule}
 	if d.Effect == policy.Allowed {
 		f.policy.allowed[d.Rule].Inc()
-		return admitted{f.view, f.entry, why, false}, nil
+		return admitted{view: f.view, entry: f.entry, why: why}, nil
 	}
 	if d.Effect == policy.Confirm && !f.policy.dryRun {
 		g.metrics.Decisions(d.Rule, why.decision).Inc()
-		return admitted{f.view, f.entry, why, mayAskBefore(req.Method)}, nil
+		return admitted{view: f.view, entry: f.entry, why: why, asks: mayAskBefore(req.Method)}, nil
 	}
 	kind := policyDenied
 	switch {
@@ -83,7 +85,7 @@ func (g *Gateway) admitByPolicy(ctx context.Context, req *mcp.Request, f lookupR
 	g.notePolicy(ctx, req, kind, f.entry, why)
 	switch {
 	case f.policy.dryRun:
-		return admitted{f.view, f.entry, why, false}, nil
+		return admitted{view: f.view, entry: f.entry, why: why}, nil
 	case d.Effect == policy.Needs:
 		return admitted{}, &policyRefusal{err: g.needsScopes(req, f.entry, &d), why: why}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/internal/signin"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -165,13 +166,10 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 	if page != nil {
 		caller = readWhole(caller, nil)
 	}
-	switch {
-	case item.asks || isAfterAnswer(req):
+	if item.asks || isAfterAnswer(req) {
 		by, res, err = g.forwardAnswered(ctx, by, item, field, req, caller)
-	case item.isUsers():
-		by.backend, res, err = g.forwardAs(ctx, item, field, req, caller)
-	default: // not by forward, which would be a frame more for nearly all calls
-		by.backend, res, err = item.send(ctx, field, req, caller)
+	} else {
+		by.backend, res, err = g.forward(ctx, item, field, req, caller)
 	}
 	if page != nil && err == nil {
 		res, err = page.judge(res)
@@ -214,33 +212,34 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	return by, res, err
 }
 
-// forward sends a request to the backend of an item, and returns that. A user without access to a
-// backend that is called as its users is asked to sign in.
+// forward sends a request to the backend of an item, and returns that. It sets field to the name that
+// the backend uses for the item. All other bytes of the parameters are unmodified. A user without
+// access to a backend that is called as its users is asked to sign in.
 func (g *Gateway) forward(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
-	if item.isUsers() {
-		return g.forwardAs(ctx, item, field, req, caller)
-	}
-	return item.send(ctx, field, req, caller)
-}
-
-// send sends a request to the backend of an item, and returns that. It sets field to the name that
-// the backend uses for the item. All other bytes of the parameters are unmodified.
-func (a admitted) send(ctx context.Context, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
-	entry := a.entry
-	b, ok := a.backendOf(entry)
+	entry := item.entry
+	b, ok := item.backendOf(entry)
 	if !ok {
-		return nil, nil, a.unknown(entry.Kind, entry.Name)
+		return nil, nil, item.unknown(entry.Kind, entry.Name)
+	}
+	users, isUsers := b.access.(signsIn)
+	isUsers = isUsers && !item.signingIn
+	if isUsers && (req.Resumed != nil || b.isGate(item.view, entry)) {
+		res, err = g.forwardAfterSignIn(ctx, b, users, item, field, req, caller, nil)
+		return b, res, err
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
 		res, err = b.Serve(ctx, req, caller)
-		return b, res, err
+	} else {
+		e, invalid := b.renamedRequest(req, field, entry.Own, caller)
+		if invalid != nil {
+			return b, nil, invalid
+		}
+		e.bareURIs = isBare(req, entry)
+		res, err = e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 	}
-	e, err := b.renamedRequest(req, field, entry.Own, caller)
-	if err != nil {
-		return b, nil, err
+	if isUsers && signin.IsMissing(err) {
+		res, err = g.forwardAfterSignIn(ctx, b, users, item, field, req, caller, err)
 	}
-	e.bareURIs = isBare(req, entry)
-	res, err = e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 	return b, res, err
 }
 

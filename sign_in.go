@@ -426,40 +426,12 @@ func (c *userCredentials) close() {
 	}
 }
 
-// isUsers reports whether the backend of an item may be called as the user of a request.
-func (a admitted) isUsers() bool {
-	b, ok := a.backendOf(a.entry)
-	if !ok {
-		return false
-	}
-	_, ok = b.access.(signsIn)
-	return ok
-}
-
-// forwardAs is admitted.send for a backend that may be called as the user of the request: a user
-// without access is asked to sign in.
-func (g *Gateway) forwardAs(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
-	if b, ok := item.backendOf(item.entry); ok && req.Resumed == nil && !b.isGate(item.view, item.entry) {
-		if b, res, err = item.send(ctx, field, req, caller); !signin.IsMissing(err) {
-			return b, res, err
-		}
-	}
-	return g.forwardAfterSignIn(ctx, item, field, req, caller, err)
-}
-
-// forwardAfterSignIn is forwardAs for a request that ended with a missing sign-in, for one that is
+// forwardAfterSignIn is forward for a request that ended with a missing sign-in, for one that is
 // resumed, and for the tool to sign in.
-func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (b *activeBackend, res *mcp.Result, err error) {
-	b, ok := item.backendOf(item.entry)
-	var users signsIn
-	if ok {
-		users, ok = b.access.(signsIn)
-	}
-	if !ok {
-		return item.send(ctx, field, req, caller)
-	}
+func (g *Gateway) forwardAfterSignIn(ctx context.Context, b *activeBackend, users signsIn, item admitted, field mcp.Field, req *mcp.Request, caller mcp.Caller, missing error) (res *mcp.Result, err error) {
+	item.signingIn = true
 	next := func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		_, res, err := item.send(ctx, field, req, caller)
+		_, res, err := g.forward(ctx, item, field, req, caller)
 		return res, err
 	}
 	if b.isGate(item.view, item.entry) {
@@ -472,7 +444,7 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 			res, err = next(ctx, req, caller)
 		}
 		if !signin.IsMissing(err) {
-			return b, res, err
+			return res, err
 		}
 		again, first := next, err
 		next = func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -485,11 +457,10 @@ func (g *Gateway) forwardAfterSignIn(ctx context.Context, item admitted, field m
 	}
 	h, err := users.dialog()
 	if err != nil {
-		return b, nil, err
+		return nil, err
 	}
 	h.Next, h.Desk, h.Backend, h.Rounds = mcp.HandlerFunc(next), g.signIns.desk, b.Name(), item.cfg.Limits.Rounds
-	res, err = h.Serve(ctx, req, caller)
-	return b, res, err
+	return h.Serve(ctx, req, caller)
 }
 
 // gateName is the name of the tool, after the prefix of its backend, with which a user signs in at
