@@ -128,7 +128,7 @@ func TestOddResults(t *testing.T) {
 		{"contents that are none", "resources/read", `{"contents":{}}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: cannot decode the result: "},
 		{"no tools", "tools/list", `{"tools":[]}`, []string{"tools"}, exitOK, "", "no tools\n"},
 		{"no tools, for a program", "tools/list", `{"tools":[]}`, []string{"tools", "--json"}, exitOK, `{"tools": []}` + "\n", ""},
-		{"a tool without a name", "tools/list", `{"tools":[{}]}`, []string{"tools"}, exitOK, "  \n", ""},
+		{"a tool without a name", "tools/list", `{"tools":[{}]}`, []string{"tools"}, exitOK, "\n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
