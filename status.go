@@ -234,6 +234,7 @@ func offeredItems(c *catalog.Catalog) map[string]ItemCounts {
 				n.Templates++
 			case catalog.Skills:
 				n.Skills++
+			case catalog.NumKinds: // no kind
 			}
 			counts[e.BackendName] = n
 		}
