@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -343,16 +344,16 @@ func TestAwaitBoundsOpenInputs(t *testing.T) {
 			}
 			states = append(states, asking(strings.Join(all, ",")))
 		}
-		open := 0
+		var open atomic.Int32
 		c := asker{new(callertest.Recorder), func(ctx context.Context, _ string) (func() (*mcp.Result, error), error) {
-			open++
+			open.Add(1)
 			return func() (*mcp.Result, error) { <-ctx.Done(); return nil, ctx.Err() }, nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		got, _ := await(ctx, t, &taskServer{states: states}, c)
-		if want := "the task has 20 open input requests, which is too many (code -32603)"; got != want || open != 16 {
-			t.Errorf("got %s after %d questions, want %s after 16", got, open, want)
+		if want := "the task has 20 open input requests, which is too many (code -32603)"; got != want || open.Load() != 16 {
+			t.Errorf("got %s after %d questions, want %s after 16", got, open.Load(), want)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

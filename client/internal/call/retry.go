@@ -87,7 +87,7 @@ func isReadOnly(req *mcp.Request) bool {
 func IsReadMethod(method string) bool {
 	switch method {
 	case MethodDiscover, MethodPing, MethodToolsList, "prompts/list", "resources/list", "resources/templates/list",
-		"completion/complete", "tasks/get", "resources/read", "prompts/get",
+		"completion/complete", MethodTaskGet, "resources/read", "prompts/get",
 		"skills/list", "skills/get", "resources/directory/read":
 		return true
 	default:
