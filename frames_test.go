@@ -20,7 +20,14 @@ import (
 // its RoundTrip: a reader of a stack trace, and of the code, goes through all of them.
 const maxFrames = 16
 
+// With a folder for its state, a gateway on loopback calls servers without a configured
+// authorization as their users.
 func TestFramesOfACall(t *testing.T) {
+	t.Run("as itself", func(t *testing.T) { testFrames(t, signalbox.Options{}) })
+	t.Run("as a user", func(t *testing.T) { testFrames(t, signalbox.Options{StateFolder: t.TempDir()}) })
+}
+
+func testFrames(t *testing.T, opt signalbox.Options) {
 	var stacks string // of all goroutines, while the backend has the request
 	served := server.New(cannedServer(), server.Config{})
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +44,7 @@ func TestFramesOfACall(t *testing.T) {
 		}
 	})
 	cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: backend.URL}}}
-	g := httptest.NewServer(gatewaytest.New(t, cfg, signalbox.Options{}))
+	g := httptest.NewServer(gatewaytest.New(t, cfg, opt))
 	t.Cleanup(g.Close)
 	body, headers := gatewaytest.ModernRequest("1", "tools/call", "b__add", `"arguments":{}`)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL, strings.NewReader(body))
