@@ -89,9 +89,10 @@ func (a *serverRequests) end(id mcp.ID) {
 // id stays in use until the request has ended.
 func (a *serverRequests) cancel(id mcp.ID) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r := a.open[id]; r != nil {
-		r.cancel()
+	r := a.open[id]
+	a.mu.Unlock()
+	if r != nil {
+		r.cancel() // outside the lock: it may run code of others
 	}
 }
 
