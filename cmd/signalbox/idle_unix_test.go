@@ -184,7 +184,7 @@ func TestOnlyUsedServersRun(t *testing.T) {
 		t.Errorf("%d processes run after calls of two servers", running)
 	}
 	gw.kill() // SIGKILL
-	m.awaitRunning(0, 2*time.Second)
+	m.awaitRunning(0, endsWithin)
 }
 
 // Without the key, a process in which a client has made calls stays with the session of the
@@ -215,6 +215,7 @@ func TestManyCopiesOfOneServerAreAProblem(t *testing.T) {
 	for range 3 {
 		m.session()("tools/call", `{"name":"s__ask"}`)
 	}
+	m.awaitRunning(4, commandtest.Patience) // the process of the lists has ended
 	cmd := programCommand(t, "status")
 	cmd.Dir, cmd.Env = m.dir, append(m.environ, commandtest.NoExitDelay)
 	out, err := cmd.Output()
