@@ -30,6 +30,7 @@ type Arriving struct {
 	stopped atomic.Bool
 	around  []func(taking bool)
 	result  *mcp.Result
+	to      io.Writer // of Flow
 }
 
 // NewArriving returns the result after a has read its head. stop makes reading the rest
@@ -94,7 +95,8 @@ func (a *Arriving) Longest() int64 { return a.arrival.text.Longest(a.passage) }
 // wraps [ErrNotTaken] if w failed or Stop was called. Text written before an error must
 // not be used as a result: it may even be complete, in an invalid envelope.
 func (a *Arriving) Flow(w io.Writer) error {
-	isError, err := a.arrival.text.Flow(clientWriter{w, a.around}, a.passage)
+	a.to = w
+	isError, err := a.arrival.text.Flow((*clientWriter)(a), a.passage)
 	err = parseError(err)
 	switch {
 	case err != nil && a.stopped.Load() && !errors.Is(err, ErrNotTaken):
@@ -129,16 +131,13 @@ func (a *Arriving) Result() *mcp.Result { return a.result }
 var ErrNotTaken = errors.New("the client stopped reading the result")
 
 // clientWriter writes to the client and calls the functions registered by Around.
-type clientWriter struct {
-	w      io.Writer
-	around []func(taking bool)
-}
+type clientWriter Arriving
 
-func (t clientWriter) Write(p []byte) (int, error) {
+func (t *clientWriter) Write(p []byte) (int, error) {
 	for _, f := range t.around {
 		f(true)
 	}
-	n, err := t.w.Write(p)
+	n, err := t.to.Write(p)
 	for _, f := range t.around {
 		f(false)
 	}
