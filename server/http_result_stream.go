@@ -23,6 +23,7 @@ type resultStream struct {
 	result *jsonrpc.Arriving
 	head   []byte                   // of the response, up to the result
 	writer atomic.Pointer[response] // nil until a response writes it
+	left   int64                    // of the length that was announced for the result, if one was
 }
 
 // Receive writes a result to the client while it arrives, if the response can still be
@@ -167,42 +168,37 @@ func (p *response) writeResultStream(f *session.ResultStream) error {
 		return errIncomplete
 	}
 	src.writer.Store(p)
-	out, length := &resultWriter{p: p}, int64(-1)
+	length := int64(-1)
 	if most := src.result.Longest(); most >= 0 {
-		out.left, length = most, int64(len(src.head)+len(closingBrace))+most
+		src.left, length = most, int64(len(src.head)+len(closingBrace))+most
 	}
 	p.beginObject(http.StatusOK, length)
 	p.write(src.head)
-	if err := src.result.Flow(out); err != nil {
+	if err := src.result.Flow(src); err != nil {
 		return err
 	}
-	out.pad()
+	src.pad(p)
 	return nil
 }
 
 // errIncomplete is the error of a response that cannot end as it began.
 var errIncomplete = errors.New("the response is incomplete")
 
-// resultWriter is the io.Writer to which a result is written.
-type resultWriter struct {
-	p    *response
-	left int64 // of the length that was announced for the result, if one was
-}
-
 // unbuffered is the size from which net/http writes the bytes of a piece at once: its
 // buffers are smaller. A flush would send the end of a chunk in a packet of its own.
 const unbuffered = 16 << 10
 
-// Write writes a piece and sends it.
-func (w *resultWriter) Write(b []byte) (int, error) {
-	w.left -= int64(len(b))
-	w.p.write(b)
+// Write writes a piece of the result to the response, and sends it.
+func (src *resultStream) Write(b []byte) (int, error) {
+	p := src.writer.Load()
+	src.left -= int64(len(b))
+	p.write(b)
 	if len(b) < unbuffered {
-		w.p.flush()
+		p.flush()
 	}
-	w.p.clearDeadline() // the next piece may follow much later
-	if w.p.err != nil {
-		return 0, w.p.err
+	p.clearDeadline() // the next piece may follow much later
+	if p.err != nil {
+		return 0, p.err
 	}
 	return len(b), nil
 }
@@ -215,8 +211,8 @@ var padding = bytes.Repeat([]byte{' '}, 4<<10)
 // pad writes white space, which JSON allows, up to the announced length: that of a result
 // is unknown before its end. An announced upper bound costs less than chunks, for each of
 // which net/http takes two writes.
-func (w *resultWriter) pad() {
-	for ; w.left > 0 && w.p.err == nil; w.left -= int64(len(padding)) {
-		w.p.write(padding[:min(int64(len(padding)), w.left)])
+func (src *resultStream) pad(p *response) {
+	for ; src.left > 0 && p.err == nil; src.left -= int64(len(padding)) {
+		p.write(padding[:min(int64(len(padding)), src.left)])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -50,16 +51,25 @@ func (a *Arriving) Has(f mcp.Field) bool {
 // Prepend puts the member at the front of the result and omits its own occurrence, if
 // any.
 func (a *Arriving) Prepend(f mcp.Field, value []byte) {
-	if len(a.passage.Front) > 0 {
-		a.passage.Front = append(a.passage.Front, ',')
-	}
-	a.passage.Front = append(jsonscan.AppendString(a.passage.Front, f.Key()), ':')
+	a.beginMember(f)
 	a.passage.Front = append(a.passage.Front, value...)
-	a.Omit(f)
 }
 
 // PutText is Prepend with a string.
-func (a *Arriving) PutText(f mcp.Field, s string) { a.Prepend(f, jsonscan.AppendString(nil, s)) }
+func (a *Arriving) PutText(f mcp.Field, s string) {
+	a.beginMember(f)
+	a.passage.Front = jsonscan.AppendString(a.passage.Front, s)
+}
+
+// beginMember begins a member at the front of the result.
+func (a *Arriving) beginMember(f mcp.Field) {
+	a.Omit(f)
+	front := slices.Grow(a.passage.Front, 64) // mostly enough
+	if len(front) > 0 {
+		front = append(front, ',')
+	}
+	a.passage.Front = append(jsonscan.AppendString(front, f.Key()), ':')
+}
 
 // Omit omits members of the result and of its _meta.
 func (a *Arriving) Omit(fields ...mcp.Field) {
