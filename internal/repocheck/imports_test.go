@@ -41,7 +41,7 @@ var repoLayers = [][]string{
 	{"internal/demo", "internal/bound"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal", "internal/policy"},
-	{"internal/configfile", "internal/clients", "internal/search", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring", "internal/glob", "internal/hangup", "internal/pins"},
+	{"internal/configfile", "internal/clients", "internal/search", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring", "internal/glob", "internal/hangup", "internal/pins", "internal/valid"},
 	{"internal/jsonrpc", "internal/extension"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -85,6 +85,7 @@ var repoPure = map[string][]string{
 	"internal/seal":      nil,
 	"internal/shellpath": nil,
 	"internal/spelling":  nil,
+	"internal/valid":     nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.
