@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-mcp/signalbox/internal/bound"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // Filter changes results, or refuses calls by their arguments. It has exactly one of Redact,
@@ -103,7 +104,7 @@ func filterRules(filters []Filter) []bound.Rule {
 func FilterPath(index int) string { return fmt.Sprintf("%s[%d]", filtersKey, index) }
 
 // KeyPath returns the path of a member of the value at a path, as in [Problem].
-func KeyPath(path, key string) string { return place{path: path}.key(key).path }
+func KeyPath(path, key string) string { return configpath.Key(path, key) }
 
 func checkFilterRules(c *Config, r *reader) {
 	list := place{}.key(filtersKey)
