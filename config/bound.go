@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/signalbox-mcp/signalbox/internal/bound"
-	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // Filter changes results, or refuses calls by their arguments. It has exactly one of Redact,
@@ -102,9 +101,6 @@ func filterRules(filters []Filter) []bound.Rule {
 // FilterPath returns the path of a filter in a configuration, which is its name in errors and
 // records.
 func FilterPath(index int) string { return fmt.Sprintf("%s[%d]", filtersKey, index) }
-
-// KeyPath returns the path of a member of the value at a path, as in [Problem].
-func KeyPath(path, key string) string { return configpath.Key(path, key) }
 
 func checkFilterRules(c *Config, r *reader) {
 	list := place{}.key(filtersKey)
