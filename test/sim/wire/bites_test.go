@@ -83,7 +83,7 @@ var edgeMutations = []edgeMutation{
 		"	case f != nil && f.Err() == nil && m.Rest:\n		p.write(m.Head)\n",
 		"	case f != nil:\n		p.write(closingMessage().Head)\n"},
 	{"the caller of a result that broke off gets an error (DELIVERY 5.1)", "got no answer", "server/http_result_stream.go",
-		"	if err := src.result.Flow(src); err != nil {\n		return err\n", "	X.Done()\n		return err\n"},
+		"	if err := src.result.Flow(src); err != nil {\n		return err\n", "	if err := src.result.Flow(src); err != nil {\n		<-f.Gone()\n		return err\n"},
 	{"a result that flows is not cut for nothing (DELIVERY 5.1)", "its answer broke off, and", "server/http_result_stream.go",
 		"	src.pad(p)\n	return nil\n", "	if src.left > 0 {\n		return errIncomplete\n	}\n	return nil\n"},
 	{"a request that was read is not made again (DELIVERY 5.4)", "was executed [0-9]+ times", "internal/http1/exchange.go",
