@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -89,7 +90,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 		for i := range others {
 			if others[i].Name == p.Name {
 				problems = append(problems, config.Problem{
-					Path:    "mcpServers." + p.Name,
+					Path:    configpath.Server(p.Name),
 					Message: "duplicate backend name " + strconv.Quote(p.Name) + ": an in-process backend has it",
 					Hint:    "give one of them another name",
 				})

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
@@ -231,7 +232,7 @@ func (x *explainer) explainUnlisted(e *Explanation) {
 		if srv := &x.v.cfg.Servers[i]; srv.Disabled && (srv.Name == x.name || srv.NamePrefix() != "" && strings.HasPrefix(x.name, srv.NamePrefix())) {
 			e.Disabled = x.places.Server(srv.Name, "", "disabled").String()
 			if e.Disabled == "" {
-				e.Disabled = "mcpServers." + srv.Name
+				e.Disabled = configpath.Server(srv.Name)
 			}
 			return
 		}

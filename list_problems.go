@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // AwaitLists waits until each backend has returned all its lists or has failed, and the Gateway
@@ -65,9 +66,9 @@ func pathOf(cfg *config.Config, p *catalog.Problem) string {
 	if p.Place != "" {
 		return p.Place
 	}
-	entry, patterns := "mcpServers."+p.Backend, map[string][]string(nil)
+	entry, patterns := configpath.Server(p.Backend), map[string][]string(nil)
 	if p.Profile != "" {
-		entry = "profiles." + p.Profile
+		entry = configpath.Key("profiles", p.Profile)
 		for _, of := range cfg.AllProfiles() {
 			if of.Name == p.Profile {
 				patterns = map[string][]string{"include": of.Include, "exclude": of.Exclude, "always": of.Always}
@@ -81,7 +82,7 @@ func pathOf(cfg *config.Config, p *catalog.Problem) string {
 	}
 	switch i := slices.Index(patterns[p.Rule.Setting], p.Rule.Of); {
 	case p.Rule.Setting == "rename":
-		return config.KeyPath(entry+".rename", p.Rule.Of)
+		return configpath.Key(entry+".rename", p.Rule.Of)
 	case i >= 0:
 		return fmt.Sprintf("%s.%s[%d]", entry, p.Rule.Setting, i)
 	default:

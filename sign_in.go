@@ -154,19 +154,12 @@ type userCredentials struct {
 	lister atomic.Pointer[string] // the principal of shared lists: the one that signed in last, or nil
 
 	signedIn atomic.Pointer[time.Time] // the last sign-in here
-	unlisted sync.Map                  // by principal: *unlisted, why the lists could not be fetched
 
 	refusedBare atomic.Pointer[time.Time] // when a request for lists without a token was refused
 
 	mu     sync.Mutex
 	closed bool
 	source *grant.Source
-}
-
-// unlisted is a sign-in with more scopes that the lists of a backend require.
-type unlisted struct {
-	missing    *grant.Missing
-	generation uint64 // of the access that was refused
 }
 
 // usersFor returns the credentials of users at a server, or nil if it is not called as them.
@@ -345,7 +338,7 @@ func (c *userCredentials) Refused(ctx context.Context, req *mcp.Request, sent cl
 		err = &grant.Missing{Backend: c.srv.Name, Reason: grant.NeverSignedIn} // the lists are those of users
 	}
 	if missing, ok := errors.AsType[*grant.Missing](err); ok && missing.Reason == grant.NeedsMoreScope && isForLists(req.Method) {
-		c.unlisted.Store(missing.Principal, &unlisted{missing, sent.Generation})
+		source.RefuseLists(missing, sent.Generation)
 	}
 	return c.explain(err)
 }
@@ -521,10 +514,7 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 	}
 	own := c.asUser(req)
 	mustSignIn := func() error {
-		if err := c.mustSignIn(ctx, source, own); err != nil {
-			return c.explain(err)
-		}
-		return nil
+		return c.explain(source.CheckLists(ctx, own.Principal))
 	}
 	if err := mustSignIn(); err != nil {
 		return nil, err
@@ -539,23 +529,6 @@ func (c *userCredentials) gate(ctx context.Context, req *mcp.Request, b *activeB
 		return nil, err
 	}
 	return signedIn(b, "")
-}
-
-// mustSignIn returns the *grant.Missing of the sender of a request that has to sign in before the
-// lists can be fetched, or nil.
-func (c *userCredentials) mustSignIn(ctx context.Context, source *grant.Source, req *mcp.Request) error {
-	if err := source.Check(ctx, req.Principal); err != nil {
-		return err
-	}
-	kept, _ := c.unlisted.Load(req.Principal)
-	u, ok := kept.(*unlisted)
-	if !ok {
-		return nil
-	}
-	if now, err := source.For(ctx, req); err != nil || now.Generation != u.generation {
-		return nil //nolint:nilerr // signed in since, or an error that the lists will have, too
-	}
-	return u.missing
 }
 
 // listsAfterSignIn bounds the wait for the lists of a backend after a sign-in.

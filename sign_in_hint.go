@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // signInProblem returns what to write for a backend that refuses requests without a credential, and
@@ -25,7 +26,7 @@ func (b *activeBackend) signInProblem(cfg *config.Config, state *BackendStatus) 
 	if !cfg.IsLocal() && cfg.PublicURL == "" {
 		keys = append(keys, `"publicURL"`)
 	}
-	line := fmt.Sprintf(`"oauth: {}" to mcpServers.%s`, b.srv.Name)
+	line := `"oauth: {}" to ` + configpath.Server(b.srv.Name)
 	if keys != nil {
 		line = strings.Join(keys, " and ") + ", and " + line
 	}

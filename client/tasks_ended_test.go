@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -85,6 +86,9 @@ func TestAwaitedTaskIsBegunOnce(t *testing.T) {
 		{"the server is busy", status(http.StatusServiceUnavailable), false, 1},
 		{"the connection breaks", (*faultyserver.Exchange).Abort, false, 1},
 		{"the server is gone", nil, true, 0},
+		{"the server is a gateway that did not forward it", func(x *faultyserver.Exchange) {
+			x.Status(http.StatusOK, "application/json", string(jsonrpc.AppendError(nil, x.Msg.ID, &mcp.Error{Code: 1004, Message: "no", Data: []byte(`{"outcome":"not_dispatched"}`)})))
+		}, false, 0},
 	} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, modern %t", tt.name, modern), func(t *testing.T) {

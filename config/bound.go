@@ -102,9 +102,6 @@ func filterRules(filters []Filter) []bound.Rule {
 // records.
 func FilterPath(index int) string { return fmt.Sprintf("%s[%d]", filtersKey, index) }
 
-// KeyPath returns the path of a member of the value at a path, as in [Problem].
-func KeyPath(path, key string) string { return place{path: path}.key(key).path }
-
 func checkFilterRules(c *Config, r *reader) {
 	list := place{}.key(filtersKey)
 	for i := range c.Filters {

@@ -3,7 +3,11 @@
 
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/valid"
+)
 
 // expand replaces the variables in text. They are those of the environment; what it does not
 // have, or has empty, is taken from the file of secrets:
@@ -47,10 +51,10 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	value, set := "", false
-	if r.lookup != nil && isVariable(name) {
+	if r.lookup != nil && valid.IsVariable(name) {
 		value, set = r.lookup(name)
 	}
-	if value == "" && isVariable(name) && !strings.Contains(fallback, "${") {
+	if value == "" && valid.IsVariable(name) && !strings.Contains(fallback, "${") {
 		secret, found := r.secret(name)
 		if found {
 			r.reportSecrets()
@@ -62,7 +66,7 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 		}
 	}
 	switch {
-	case !isVariable(name):
+	case !valid.IsVariable(name):
 		r.reject(p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
 	// The first closing brace would end the default.
 	case strings.Contains(fallback, "${"):
@@ -83,17 +87,6 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 		r.reject(p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 	}
 	return value
-}
-
-// isVariable reports whether name is a valid name of an environment variable.
-func isVariable(name string) bool {
-	for i, c := range []byte(name) {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || '9' < c) {
-			return false
-		}
-	}
-	return name != ""
 }
 
 const anyReference = "write ${NAME} or ${NAME:-default}"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // OAuth is how the gateway gets access tokens for a server (MCP specification,
@@ -349,7 +350,7 @@ func checkRequested(o *OAuth, at place, r *reader) {
 	parameters := at.key("parameters")
 	for _, name := range slices.Sorted(maps.Keys(o.Parameters)) {
 		if oauth.CheckParameters(map[string]string{name: ""}) != nil || name == "audience" {
-			r.report(parameters.key(name), "remove it", "%q is set by the gateway", validPrefix(name, isTokenRune))
+			r.report(parameters.key(name), "remove it", "%q is set by the gateway", validPrefix(name, valid.IsTokenRune))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // TestExpandIsOnePattern compares expand with a regular expression, on random texts with
@@ -253,11 +254,11 @@ func TestValidPrefix(t *testing.T) {
 		fits func(rune) bool
 		want string
 	}{
-		{"Authorization", isTokenRune, "Authorization"},
-		{"Authorization: Bearer x", isTokenRune, "Authorization..."},
-		{"X Y", isTokenRune, "X..."},
-		{"größe", isTokenRune, "gr..."},
-		{"", isTokenRune, ""},
+		{"Authorization", valid.IsTokenRune, "Authorization"},
+		{"Authorization: Bearer x", valid.IsTokenRune, "Authorization..."},
+		{"X Y", valid.IsTokenRune, "X..."},
+		{"größe", valid.IsTokenRune, "gr..."},
+		{"", valid.IsTokenRune, ""},
 		{"A=b", isVariableRune, "A..."},
 		{"A\x00b", isVariableRune, "A..."},
 		{"A b", isVariableRune, "A b"},

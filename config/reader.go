@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // place identifies a value by its path from the root. name is the end of the path, which is
@@ -24,15 +24,7 @@ type place struct {
 // key returns the place of a member. A key with characters of the path syntax is quoted, so
 // that places have unique paths.
 func (p place) key(key string) place {
-	switch {
-	// The empty key is quoted, too, or it would not change the path.
-	case key == "" || strings.ContainsAny(key, `.[]"`):
-		return place{path: p.path + "[" + strconv.Quote(key) + "]", name: key}
-	case p.path == "":
-		return place{path: key, name: key}
-	default:
-		return place{path: p.path + "." + key, name: key}
-	}
+	return place{path: configpath.Key(p.path, key), name: key}
 }
 
 func (p place) item(i int) place {

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // maxTokenFile is more than any token: header fields are far smaller.
@@ -41,7 +42,7 @@ func bearerToken() form {
 
 func (r *reader) tokenFromEnv(name string, p place) Secret {
 	// The value may be the token itself, and is not shown.
-	if !isVariable(name) {
+	if !valid.IsVariable(name) {
 		r.reject(p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
 		return Secret{}
 	}

@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // The maximum lengths of names: of a server, which leaves space for a tool's name after it,
@@ -138,7 +138,7 @@ func checkURL(s *Backend, p place, r *reader) {
 		r.report(p, urlHint, "%q must begin with http:// or https://", p.name)
 	case u.Hostname() == "":
 		r.report(p, urlHint, "%q names no host", p.name)
-	case !isPort(u.Port()):
+	case !valid.IsPort(u.Port()):
 		r.report(p, "", "%q needs a port from 1 to 65535", p.name)
 	// It would appear in logs, errors and the status.
 	case u.User != nil:
@@ -149,19 +149,6 @@ func checkURL(s *Backend, p place, r *reader) {
 	}
 }
 
-// isReserved reports whether a header is set by the transport, so that a fixed value would
-// be wrong. Idempotency keys are included: Go's transport retries requests that have one.
-func isReserved(header string) bool {
-	header = strings.ToLower(header)
-	if strings.HasPrefix(header, "mcp-") {
-		return true
-	}
-	return slices.Contains([]string{
-		"accept", "connection", "content-encoding", "content-length", "content-type", "host", "idempotency-key",
-		"keep-alive", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade", "x-idempotency-key",
-	}, header)
-}
-
 func checkHeaders(s *Backend, p place, r *reader) {
 	p = p.key("headers")
 	seen := make(map[string]bool)
@@ -169,30 +156,21 @@ func checkHeaders(s *Backend, p place, r *reader) {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		at, lower := p.key(name), strings.ToLower(name)
 		switch {
-		case !isToken(name):
-			r.report(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", validPrefix(name, isTokenRune))
+		case !valid.IsToken(name):
+			r.report(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", validPrefix(name, valid.IsTokenRune))
 		// A fixed session, revision or length would be wrong for every request but one.
-		case isReserved(name):
+		case valid.IsReservedHeader(name):
 			r.report(at, "remove it", "the header %s is set by the gateway", name)
 		// A server would see one header with one of the two values, or both.
 		case seen[lower]:
 			r.report(at, "", "duplicate header %s, in two spellings", name)
 		}
-		if strings.ContainsFunc(s.Headers[name].Reveal(), isControl) {
-			shown := validPrefix(name, isTokenRune)
+		if strings.ContainsFunc(s.Headers[name].Reveal(), valid.IsControl) {
+			shown := validPrefix(name, valid.IsTokenRune)
 			r.report(at, "", "the value of the header %s has a line break or another control character in it", shown)
 		}
 		seen[lower] = true
 	}
-}
-
-// isToken reports whether text is a valid name of a header (RFC 9110, section 5.6.2).
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isTokenRune(r) })
-}
-
-func isTokenRune(r rune) bool {
-	return ' ' < r && r <= '~' && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
 func isVariableRune(r rune) bool { return r != '=' && r != 0 }
@@ -207,16 +185,7 @@ func validPrefix(name string, fits func(rune) bool) string {
 	return name[:end] + "..."
 }
 
-// isPort reports whether text is a valid port, or empty, which means the default.
-func isPort(text string) bool {
-	n, err := strconv.Atoi(text)
-	return text == "" || err == nil && 0 < n && n < 1<<16
-}
-
 const urlHint = `such as "https://example.com/mcp"`
-
-// isControl reports whether a character is invalid in a header's value.
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func checkEnv(s *Backend, p place, r *reader) { checkVariables(s.Env, p.key("env"), r) }
 

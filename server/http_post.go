@@ -114,9 +114,9 @@ func isModern(m *mcp.Message, h http.Header) bool {
 // it. This happens before the Handler starts and before the form of the response is
 // known: messages determine the form, and an arriving result finds a consumer however
 // early it is offered.
-func attach(x *session.Exchange) *session.Consumer {
+func attach(r *http.Request, x *session.Exchange) *session.Consumer {
 	c := x.Stream().Attach(make(chan struct{}, 1))
-	c.AcceptResultStreams()
+	c.AcceptResultStreams(r.Context().Done())
 	return c
 }
 

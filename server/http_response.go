@@ -49,7 +49,7 @@ type response struct {
 	deadlineWriter
 
 	buf      []byte
-	header   [2]string     // the values of the header of writeJSON
+	header   [2]string     // the values of the header of an object
 	aborted  bool          // the response is incomplete and will stay so
 	passed   bool          // Config.NotFound has written it, and net/http decides its form
 	timeline *mcp.Timeline // of the request that it answers, once the answer is written, or nil
@@ -71,10 +71,7 @@ func (p *response) writeAccepted() {
 // writeJSON writes the message as the whole body. The length is announced, so that a
 // client detects a truncated response even if the connection is closed in order.
 func (p *response) writeJSON(m *session.Message) {
-	h := p.w.Header()
-	p.header = [2]string{jsonType, strconv.Itoa(m.Len())}
-	h["Content-Type"], h["Content-Length"] = p.header[:1:1], p.header[1:]
-	p.w.WriteHeader(cmp.Or(m.Status, http.StatusOK))
+	p.beginObject(cmp.Or(m.Status, http.StatusOK), int64(m.Len()))
 	if len(m.Body) == 0 && len(m.Tail) == 0 {
 		p.write(m.Head)
 		return
@@ -89,6 +86,19 @@ func (p *response) writeJSON(m *session.Message) {
 	}
 	p.buf = append(append(p.buf, m.Body[last:]...), m.Tail...)
 	p.write(p.buf)
+}
+
+// beginObject writes the header of an object with a length in bytes, or of an unknown one
+// if it is negative.
+func (p *response) beginObject(status int, length int64) {
+	h := p.w.Header()
+	p.header[0] = jsonType
+	h["Content-Type"] = p.header[:1:1]
+	if length >= 0 {
+		p.header[1] = strconv.FormatInt(length, 10)
+		h["Content-Length"] = p.header[1:]
+	}
+	p.w.WriteHeader(status)
 }
 
 // beginStream writes the header of an event stream.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -24,27 +23,38 @@ type resultStream struct {
 	result *jsonrpc.Arriving
 	head   []byte                   // of the response, up to the result
 	writer atomic.Pointer[response] // nil until a response writes it
+	left   int64                    // of the length that was announced for the result, if one was
 }
 
 // Receive writes a result to the client while it arrives, if the response can still be
 // one object and no change is needed that requires the whole result, such as those of a
 // Handler of this package. The goroutine of the response reads and writes the result;
-// Receive blocks until it is done.
+// Receive blocks until it is done. A disconnect of the client ends the reading.
 func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	a, ok := res.(*jsonrpc.Arriving)
 	if req := c.request.req; !ok || !c.server.cfg.PassArriving || !mayAsk(req.Method) || c.request.handler != nil ||
 		!revision.Passes(req.Client.Version, req.Method, a) || !c.request.encoder.preparePass(req, a) {
 		return false, nil
 	}
-	src := &resultStream{result: a, head: appendResultHead(nil, c.x.ID())}
+	src := &resultStream{result: a, head: appendResultHead(make([]byte, 0, 64), c.x.ID())}
 	f := session.NewResultStream(src)
 	if !c.x.OfferResultStream(f) {
 		return false, nil
 	}
 	select {
 	case <-f.Done():
-		return true, f.Err()
+	case <-f.Gone(): // also after the response
+		if !f.IsDone() {
+			a.Stop()
+		}
+		select {
+		case <-f.Done():
+		case <-ctx.Done():
+		}
 	case <-ctx.Done():
+	}
+	if f.IsDone() {
+		return true, f.Err()
 	}
 	why := context.Cause(ctx)
 	if c.x.WithdrawResultStream(f, why) {
@@ -99,7 +109,10 @@ func (modernEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
 
 // closingMessage is the end of a response with a result that was written while it
 // arrived.
-func closingMessage() session.Message { return session.Message{Head: []byte{'}'}, Rest: true} }
+func closingMessage() session.Message { return session.Message{Head: closingBrace, Rest: true} }
+
+//nolint:gochecknoglobals // constant
+var closingBrace = []byte{'}'}
 
 // writeObject responds with one object: the terminal message, or an arriving result and
 // its end. It reports false if the client has not received all of it.
@@ -110,7 +123,7 @@ func closingMessage() session.Message { return session.Message{Head: []byte{'}'}
 func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool) {
 	f := c.TakeResultStream()
 	if f != nil {
-		c.EndResultStream(f, p.writeResultStream(r.Context(), f))
+		c.EndResultStream(f, p.writeResultStream(f))
 	}
 	var buf [1]session.Message // an exchange that is one object has only one message
 	last, state := c.Take(buf[:0])
@@ -148,64 +161,58 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	return p.err == nil
 }
 
-// writeResultStream writes each piece of the result as it arrives. A disconnect of the
-// client ends the reading.
-func (p *response) writeResultStream(ctx context.Context, f *session.ResultStream) error {
+// writeResultStream writes each piece of the result as it arrives.
+func (p *response) writeResultStream(f *session.ResultStream) error {
 	src, ok := f.Source.(*resultStream)
 	if !ok {
 		return errIncomplete
 	}
 	src.writer.Store(p)
-	defer context.AfterFunc(ctx, src.result.Stop)()
-	out := &resultWriter{p: p}
-	h := p.w.Header()
-	h.Set("Content-Type", jsonType)
+	length := int64(-1)
 	if most := src.result.Longest(); most >= 0 {
-		out.left = most
-		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head)+len(closingMessage().Head))+most, 10))
+		src.left, length = most, int64(len(src.head)+len(closingBrace))+most
 	}
-	p.w.WriteHeader(http.StatusOK)
+	p.beginObject(http.StatusOK, length)
 	p.write(src.head)
-	if err := src.result.Flow(out); err != nil {
+	if err := src.result.Flow(src); err != nil {
 		return err
 	}
-	out.pad()
+	src.pad(p)
 	return nil
 }
 
 // errIncomplete is the error of a response that cannot end as it began.
 var errIncomplete = errors.New("the response is incomplete")
 
-// resultWriter is the io.Writer to which a result is written.
-type resultWriter struct {
-	p    *response
-	left int64 // of the length that was announced for the result, if one was
-}
-
 // unbuffered is the size from which net/http writes the bytes of a piece at once: its
 // buffers are smaller. A flush would send the end of a chunk in a packet of its own.
 const unbuffered = 16 << 10
 
-// Write writes a piece and sends it.
-func (w *resultWriter) Write(b []byte) (int, error) {
-	w.left -= int64(len(b))
-	w.p.write(b)
+// Write writes a piece of the result to the response, and sends it.
+func (src *resultStream) Write(b []byte) (int, error) {
+	p := src.writer.Load()
+	src.left -= int64(len(b))
+	p.write(b)
 	if len(b) < unbuffered {
-		w.p.flush()
+		p.flush()
 	}
-	w.p.clearDeadline() // the next piece may follow much later
-	if w.p.err != nil {
-		return 0, w.p.err
+	p.clearDeadline() // the next piece may follow much later
+	if p.err != nil {
+		return 0, p.err
 	}
 	return len(b), nil
 }
 
+// padding is written behind a result that is shorter than announced.
+//
+//nolint:gochecknoglobals // constant
+var padding = bytes.Repeat([]byte{' '}, 4<<10)
+
 // pad writes white space, which JSON allows, up to the announced length: that of a result
 // is unknown before its end. An announced upper bound costs less than chunks, for each of
 // which net/http takes two writes.
-func (w *resultWriter) pad() {
-	spaces := bytes.Repeat([]byte{' '}, int(min(max(w.left, 0), 4<<10)))
-	for ; w.left > 0 && w.p.err == nil; w.left -= int64(len(spaces)) {
-		w.p.write(spaces[:min(int64(len(spaces)), w.left)])
+func (src *resultStream) pad(p *response) {
+	for ; src.left > 0 && p.err == nil; src.left -= int64(len(padding)) {
+		p.write(padding[:min(int64(len(padding)), src.left)])
 	}
 }

@@ -61,7 +61,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	}
 	ir.sess = sess
 	defer s.retain(sess)
-	c := attach(ir.x)
+	c := attach(r, ir.x)
 	defer c.Detach()
 	if !s.start(ctx, ir) {
 		ir.x.Cancel(errDraining)

@@ -65,7 +65,7 @@ func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Me
 	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
 	ir.x.ChargeTo(from.principal, len(m.Raw))
 	ir.caller = s.modernCaller(ir)
-	c := attach(ir.x)
+	c := attach(r, ir.x)
 	defer c.Detach()
 	if !s.start(ctx, ir) {
 		return refuseDraining(m.ID)
@@ -93,7 +93,7 @@ func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opene
 		s.quota.release(quotaKeyOf(opened.req))
 		return no
 	}
-	c := attach(x)
+	c := attach(r, x)
 	defer c.Detach()
 	s.answerAttempt(p, r, ir, x, c)
 	return nil

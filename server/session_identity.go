@@ -114,8 +114,8 @@ func (k *sessionIdentity) end(use *identityUse) {
 }
 
 // listenAs calls listen with the identity of the latest request of a session. If its credentials have
-// ended, it waits for a request with others. It reports whether they have ended during the listen,
-// whose context ends then. identity is that of the request which has caused the listen: it is used
+// ended, it waits for a request with others. The context of the listen ends with them, and listenAs
+// reports whether it has. identity is that of the request which has caused the listen: it is used
 // where the connection of the session ends with the credentials.
 func listenAs(ctx context.Context, sess *session.Session, identity *mcp.Identity, listen func(context.Context, *mcp.Identity)) (expired bool) {
 	k := sessionIdentityOf(sess.Scope)

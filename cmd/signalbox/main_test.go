@@ -98,6 +98,7 @@ func TestScripts(t *testing.T) {
 			"get":    scriptGet,
 			"until":  scriptUntil,
 			"signin": scriptSignIn,
+			"talk":   scriptTalk,
 		},
 	})
 }

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -142,12 +145,70 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
-	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), commandtest.StateVariable+"="+ts.Getenv(commandtest.StateVariable),
-		"HOME="+ts.Getenv("HOME"), commandtest.ConfigVariable+"="+ts.Getenv(commandtest.ConfigVariable), "SHELL="+ts.Getenv("SHELL"), "HOST="+ts.Getenv("HOST"))
-	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
+	p, err := startProcess(ts.MkAbs("."), environOf(ts), "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)
 	ts.Value(gatewaysKey{}).(map[string]*process)[args[0]] = p
+}
+
+func environOf(ts *testscript.TestScript) []string {
+	environ := os.Environ()
+	for _, name := range []string{"GATE", commandtest.StateVariable, "HOME", commandtest.ConfigVariable, "SHELL", "HOST"} {
+		environ = append(environ, name+"="+ts.Getenv(name))
+	}
+	return environ
+}
+
+// scriptTalk implements "talk FILE ARGS": it runs signalbox with the messages of a file as its
+// input, which ends when all requests among them are answered, and sets stdout. With stdin and exec
+// the input ends at once, and a gateway under load cancels what it has not answered soon after that.
+func scriptTalk(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: talk FILE ARGS")
+	}
+	input := ts.ReadFile(args[0])
+	ctx, cancel := context.WithTimeout(context.Background(), commandtest.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "signalbox", args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = ts.MkAbs("."), append(environOf(ts), commandtest.NoExitDelay), ts.Stderr()
+	in, err := cmd.StdinPipe()
+	ts.Check(err)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	_, err = io.WriteString(in, input)
+	ts.Check(err)
+	open := 0
+	for line := range strings.Lines(input) {
+		if hasID, hasMethod := envelopeOf(line); hasID && hasMethod {
+			open++
+		}
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		_, err := fmt.Fprintln(ts.Stdout(), lines.Text())
+		ts.Check(err)
+		if hasID, hasMethod := envelopeOf(lines.Text()); hasID && !hasMethod {
+			if open--; open == 0 {
+				ts.Check(in.Close())
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil || open != 0 {
+		ts.Fatalf("%d requests are not answered, and signalbox %q ended: %v", open, args[1:], err)
+	}
+}
+
+// envelopeOf returns which members a message has that tell its kind.
+func envelopeOf(line string) (hasID, hasMethod bool) {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if json.Unmarshal([]byte(line), &m) != nil {
+		return false, false
+	}
+	return m.ID != nil, m.Method != ""
 }
 
 // scriptExpect implements "expect NAME PATTERN [VARIABLE]": it waits until the output of the

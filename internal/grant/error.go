@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
@@ -31,7 +32,7 @@ func (e *Error) Unwrap() error { return e.err }
 // newError returns an Error that names the keys of a backend to correct.
 func newError(cause error, backend, text string, keys ...string) *Error {
 	if len(keys) > 0 {
-		text = fmt.Sprintf("%s; correct %s of mcpServers.%s", text, "oauth."+strings.Join(keys, ", oauth."), backend)
+		text = fmt.Sprintf("%s; correct %s of %s", text, "oauth."+strings.Join(keys, ", oauth."), configpath.Server(backend))
 	}
 	return &Error{text, cause}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -105,7 +106,7 @@ func (h *Helper) Refused(ctx context.Context, _ *mcp.Request, sent client.Creden
 	_, err := h.cache.Renew(ctx, Key{Backend: h.cfg.Backend}, sent.Generation, h.run)
 	switch {
 	case errors.Is(err, ErrJustRenewed):
-		return &Error{fmt.Sprintf("it refuses the headers that headersHelper of mcpServers.%s prints (HTTP status 401)", h.cfg.Backend), nil}
+		return &Error{fmt.Sprintf("it refuses the headers that headersHelper of %s prints (HTTP status 401)", configpath.Server(h.cfg.Backend)), nil}
 	case err != nil:
 		return h.failure(err)
 	}
@@ -119,7 +120,7 @@ func (h *Helper) failure(err error) error {
 	if !ok {
 		return err // of the request that waits
 	}
-	return &Error{fmt.Sprintf("%s; correct headersHelper of mcpServers.%s", of.text, h.cfg.Backend), err}
+	return &Error{fmt.Sprintf("%s; correct headersHelper of %s", of.text, configpath.Server(h.cfg.Backend)), err}
 }
 
 // helperError is the failure of a run.

@@ -245,12 +245,12 @@ func (s *Source) adoptLocked(h *holder, g *vault.Grant) {
 	case g == nil && before == nil:
 		return
 	case g == nil:
-		h.serial = 0
+		h.serial, h.lists = 0, nil
 	case before != nil && before.AccessToken.Reveal() == g.AccessToken.Reveal():
 		return
 	default:
 		s.serial++
-		h.serial, h.spent, h.ended = s.serial, false, nil
+		h.serial, h.spent, h.ended, h.lists = s.serial, false, nil, nil
 	}
 	if before == nil || g == nil || before.RefreshToken.Reveal() != g.RefreshToken.Reveal() {
 		h.isLost = false

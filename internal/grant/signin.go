@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -159,8 +160,8 @@ func (s *Source) notRegistered(srv *oauth.Server, redirectURI string, err error)
 	if s.cfg.Client.ClientID != "" || !isRefused && (!isCheck || check.Check != oauth.CheckRegistration) {
 		return s.failure(err)
 	}
-	text := fmt.Sprintf("its authorization server %+.200q registers no client of the gateway; register one with the redirect URI %q there by hand, and write its id as oauth.clientId of mcpServers.%s",
-		srv.Issuer, redirectURI, s.cfg.Backend)
+	text := fmt.Sprintf("its authorization server %+.200q registers no client of the gateway; register one with the redirect URI %q there by hand, and write its id as oauth.clientId of %s",
+		srv.Issuer, redirectURI, configpath.Server(s.cfg.Backend))
 	return &Error{text, err}
 }
 

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 )
 
-// pausingStore is a store whose next lock, or next change, waits for goOn.
+// pausingStore is a store that can delay its next lock, or its next change, until goOn.
 type pausingStore struct {
 	vault.Store
 
@@ -75,13 +75,16 @@ func withPauses(t *testing.T, f func(t *testing.T, w *world, s *grant.Source, st
 // wantSignedOut checks that no grant of ann is in use or kept, now and when the vault is read again.
 func wantSignedOut(t *testing.T, w *world, s *grant.Source) {
 	t.Helper()
+	synctest.Wait()
 	for range 2 {
 		_ = wantMissing(t, s.Check(t.Context(), "ann"), grant.NeverSignedIn)
 		kept, err := w.vault.Grants(t.Context(), "ann", "tickets")
 		if err != nil || len(kept) > 0 {
 			t.Errorf("%d grants are kept, %v", len(kept), err)
 		}
-		time.Sleep(2 * time.Second)
+		if err := s.Reread(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -172,6 +172,7 @@ type holder struct {
 	isLost   bool // the answer to a renewal may have been lost
 
 	ended     *Missing  // why there is no grant, or nil
+	lists     *Missing  // why the lists of the backend are refused with the access token, or nil
 	renewed   time.Time // when a renewal was last forced
 	refused   uint64    // the serial of a token that was refused although it was new
 	refusedAt time.Time
@@ -260,6 +261,30 @@ func (s *Source) Check(ctx context.Context, principal string) error {
 	_, _, err := s.token(ctx, principal)
 	if missing, ok := errors.AsType[*Missing](err); ok {
 		return missing
+	}
+	return nil
+}
+
+// RefuseLists records that the backend requires another access token for its lists than the one
+// with a serial.
+func (s *Source) RefuseLists(m *Missing, serial uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.holders[m.Principal]; h != nil && h.serial == serial {
+		h.lists = m
+	}
+}
+
+// CheckLists is Check for the lists of the backend: it also returns what RefuseLists has recorded
+// for the access token in use.
+func (s *Source) CheckLists(ctx context.Context, principal string) error {
+	if err := s.Check(ctx, principal); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.holders[principal]; h != nil && h.lists != nil {
+		return h.lists
 	}
 	return nil
 }

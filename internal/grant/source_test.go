@@ -242,6 +242,46 @@ func TestNoStepUpForGrantedScopes(t *testing.T) {
 	})
 }
 
+// That the lists are refused is known for the principal and for the access token with which they were.
+func TestListsAreRefused(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		ctx := t.Context()
+		_ = wantMissing(t, s.CheckLists(ctx, "ann"), grant.NeverSignedIn)
+		sent := make(map[string]uint64)
+		refuse := func(principal string) {
+			s.RefuseLists(&grant.Missing{Backend: "tickets", Principal: principal, Reason: grant.NeedsMoreScope}, sent[principal])
+		}
+		wantAccepted := func(principal string) {
+			t.Helper()
+			if err := s.CheckLists(ctx, principal); err != nil {
+				t.Errorf("%s: %v", principal, err)
+			}
+		}
+		for _, principal := range []string{"ann", "bob"} {
+			signIn(t, s, principal)
+			c, err := s.For(ctx, requestOf(t, principal))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent[principal] = c.Generation
+			wantAccepted(principal)
+		}
+		refuse("ann")
+		refuse("eve") // has never been here
+		for range 2 {
+			if m := wantMissing(t, s.CheckLists(ctx, "ann"), grant.NeedsMoreScope); m.Principal != "ann" {
+				t.Errorf("missing for %s", m.Principal)
+			}
+		}
+		wantAccepted("bob")
+		_ = wantMissing(t, s.CheckLists(ctx, "eve"), grant.NeverSignedIn)
+		signIn(t, s, "ann")
+		wantAccepted("ann")
+		refuse("ann") // it was sent before the sign-in
+		wantAccepted("ann")
+	})
+}
+
 // Scopes that the backend requires are asked for with those that were granted, at most twice for an
 // item in ten minutes (identity attack 30).
 func TestStepUpOfUser(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // entry is one server while its keys are read.
@@ -239,7 +240,7 @@ func (e *entry) passed(n configfile.Node) {
 		if inner, ok := item.Member("name"); ok {
 			name = inner.Text
 		}
-		if isVariable(name) && !slices.ContainsFunc(e.Env, func(p Pair) bool { return p.Name == name }) {
+		if valid.IsVariable(name) && !slices.ContainsFunc(e.Env, func(p Pair) bool { return p.Name == name }) {
 			e.Env = append(e.Env, Pair{name, "${" + name + "}"})
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/glob"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // finishProgram translates the values of a server that is a program. It returns why that is
@@ -227,9 +227,9 @@ func (e *entry) finishAddress() string {
 		lower := strings.ToLower(name)
 		defer func() { seen[lower] = true }()
 		switch {
-		case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
+		case !valid.IsToken(name):
 			return "it cannot be the name of a header"
-		case strings.HasPrefix(lower, "mcp-") || slices.Contains(ownHeaders(), lower):
+		case valid.IsReservedHeader(name):
 			return "the gateway sets it"
 		case seen[lower]:
 			return "it is there in another spelling"
@@ -237,17 +237,9 @@ func (e *entry) finishAddress() string {
 		return ""
 	})
 	e.Headers = slices.DeleteFunc(e.Headers, func(p Pair) bool {
-		return strings.ContainsFunc(p.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+		return strings.ContainsFunc(p.Value, valid.IsControl)
 	})
 	return e.checkAddress(address)
-}
-
-// ownHeaders are the headers that the gateway sets by itself.
-func ownHeaders() []string {
-	return []string{
-		"accept", "connection", "content-encoding", "content-length", "content-type", "host", "idempotency-key",
-		"keep-alive", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade", "x-idempotency-key",
-	}
 }
 
 // checkAddress takes the parts out of an address that must not be in a configuration.
@@ -263,7 +255,7 @@ func (e *entry) checkAddress(address string) string {
 	}
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Hostname() == "" || !isPort(u.Port()):
+	case err != nil || u.Hostname() == "" || !valid.IsPort(u.Port()):
 		return "its address is not a URL"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Sprintf("the gateway cannot reach an address with %.10q (use http or https)", u.Scheme)
@@ -297,12 +289,6 @@ func (e *entry) withoutUser(address string) string {
 		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
 	}
 	return scheme + "://" + rest[at+1:]
-}
-
-// isPort reports whether a text is a port, or empty.
-func isPort(text string) bool {
-	n, err := strconv.Atoi(text)
-	return text == "" || err == nil && 0 < n && n < 1<<16
 }
 
 // finishFilters makes the names of tools fit for a configuration. A filter that cannot be

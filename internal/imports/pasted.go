@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // pasted reads a text that is not a file: a map of servers, one server, commands of clients,
@@ -340,7 +341,7 @@ func (r *reader) add(client string, words []string, line int) error {
 
 func isAssignment(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
-	return ok && isVariable(name)
+	return ok && valid.IsVariable(name)
 }
 
 // Words splits a command line into words, as a shell does with quotes and backslashes. Nothing

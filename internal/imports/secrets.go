@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // Secret is a literal secret of a server that a reference ${Name} replaces.
@@ -228,7 +230,7 @@ func (s *Server) argument(i int) *literal {
 		if assigned && !strings.Contains(flag, "://") {
 			before, l.value = flag+"=", value
 		}
-	case assigned && isVariable(flag):
+	case assigned && valid.IsVariable(flag):
 		before, l.value = flag+"=", value
 		l.name, _ = s.variableFor(flag)
 	case assigned && strings.HasPrefix(flag, "-"):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 // replace translates the references in a text to those of the gateway: ${NAME} and
@@ -52,7 +53,7 @@ var (
 func (e *entry) replaceBraces(text, at string) string {
 	return braceReference.ReplaceAllStringFunc(text, func(found string) string {
 		parts := braceReference.FindStringSubmatch(found)
-		if parts[1] == "env" && isVariable(parts[2]) {
+		if parts[1] == "env" && valid.IsVariable(parts[2]) {
 			return "${" + parts[2] + "}"
 		}
 		return e.asked(at, "the content of a file", variableName(path.Base(parts[2])))
@@ -90,7 +91,7 @@ func (e *entry) asked(at, what, name string) string {
 // reference translates what is between ${ and }.
 func (e *entry) reference(reference, at string) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(strings.TrimSpace(reference), "env:"), ":-")
-	if isVariable(name) {
+	if valid.IsVariable(name) {
 		switch {
 		case (name == "HOME" || name == "USERPROFILE") && e.src.Home != "":
 			return e.src.Home
@@ -163,17 +164,6 @@ func variableName(text string) string {
 		name = "INPUT_" + name
 	}
 	return name[:min(len(name), 60)]
-}
-
-// isVariable reports whether a text can be the name of a variable in a configuration.
-func isVariable(name string) bool {
-	for i, c := range []byte(name) {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || '9' < c) {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // variables returns the variables without a default to which the values refer.

@@ -25,7 +25,7 @@ import (
 //
 // An Arrival is for one goroutine. It does not close its reader and need not be closed.
 type Arrival struct {
-	text *jsonscan.Arrival
+	text jsonscan.Arrival
 }
 
 // NewArrival returns an Arrival that reads one response from r up to the end of r. size
@@ -65,20 +65,16 @@ func (a *Arrival) ID() mcp.ID {
 // read. It returns nil if the head does not show that the message is a result, or if a
 // member that JSON-RPC does not define precedes the result. It is valid until the rest
 // is read.
-func (a *Arrival) Head() *Head {
-	res := a.text.Result()
-	if res == nil {
-		return nil
-	}
-	return &Head{res}
-}
+func (a *Arrival) Head() *Head { return (*Head)(a.text.Result()) }
 
 // A Head is the beginning of a result: the members that have arrived completely. More
 // may follow.
-type Head struct{ scanned *jsonscan.Object }
+type Head jsonscan.Object
+
+func (h *Head) scanned() *jsonscan.Object { return (*jsonscan.Object)(h) }
 
 // Has reports whether the member has arrived completely.
-func (h *Head) Has(f mcp.Field) bool { return h.scanned.Has(jsonscan.Field(f)) }
+func (h *Head) Has(f mcp.Field) bool { return h.scanned().Has(jsonscan.Field(f)) }
 
 // Type returns the resultType, as [mcp.Result.Type] does. If it has not arrived, the
 // result counts as complete.
@@ -86,8 +82,8 @@ func (h *Head) Type() string {
 	if !h.Has(mcp.FieldResultType) {
 		return mcp.ResultComplete
 	}
-	if t, ok := h.scanned.Text(jsonscan.FieldResultType); ok {
+	if t, ok := h.scanned().Text(jsonscan.FieldResultType); ok {
 		return t
 	}
-	return string(h.scanned.Raw(jsonscan.FieldResultType))
+	return string(h.scanned().Raw(jsonscan.FieldResultType))
 }

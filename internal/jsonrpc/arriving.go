@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -30,6 +31,7 @@ type Arriving struct {
 	stopped atomic.Bool
 	around  []func(taking bool)
 	result  *mcp.Result
+	to      io.Writer // of Flow
 }
 
 // NewArriving returns the result after a has read its head. stop makes reading the rest
@@ -49,16 +51,25 @@ func (a *Arriving) Has(f mcp.Field) bool {
 // Prepend puts the member at the front of the result and omits its own occurrence, if
 // any.
 func (a *Arriving) Prepend(f mcp.Field, value []byte) {
-	if len(a.passage.Front) > 0 {
-		a.passage.Front = append(a.passage.Front, ',')
-	}
-	a.passage.Front = append(jsonscan.AppendString(a.passage.Front, f.Key()), ':')
+	a.beginMember(f)
 	a.passage.Front = append(a.passage.Front, value...)
-	a.Omit(f)
 }
 
 // PutText is Prepend with a string.
-func (a *Arriving) PutText(f mcp.Field, s string) { a.Prepend(f, jsonscan.AppendString(nil, s)) }
+func (a *Arriving) PutText(f mcp.Field, s string) {
+	a.beginMember(f)
+	a.passage.Front = jsonscan.AppendString(a.passage.Front, s)
+}
+
+// beginMember begins a member at the front of the result.
+func (a *Arriving) beginMember(f mcp.Field) {
+	a.Omit(f)
+	front := slices.Grow(a.passage.Front, 64) // mostly enough
+	if len(front) > 0 {
+		front = append(front, ',')
+	}
+	a.passage.Front = append(jsonscan.AppendString(front, f.Key()), ':')
+}
 
 // Omit omits members of the result and of its _meta.
 func (a *Arriving) Omit(fields ...mcp.Field) {
@@ -94,7 +105,8 @@ func (a *Arriving) Longest() int64 { return a.arrival.text.Longest(a.passage) }
 // wraps [ErrNotTaken] if w failed or Stop was called. Text written before an error must
 // not be used as a result: it may even be complete, in an invalid envelope.
 func (a *Arriving) Flow(w io.Writer) error {
-	isError, err := a.arrival.text.Flow(clientWriter{w, a.around}, a.passage)
+	a.to = w
+	isError, err := a.arrival.text.Flow((*clientWriter)(a), a.passage)
 	err = parseError(err)
 	switch {
 	case err != nil && a.stopped.Load() && !errors.Is(err, ErrNotTaken):
@@ -129,16 +141,13 @@ func (a *Arriving) Result() *mcp.Result { return a.result }
 var ErrNotTaken = errors.New("the client stopped reading the result")
 
 // clientWriter writes to the client and calls the functions registered by Around.
-type clientWriter struct {
-	w      io.Writer
-	around []func(taking bool)
-}
+type clientWriter Arriving
 
-func (t clientWriter) Write(p []byte) (int, error) {
+func (t *clientWriter) Write(p []byte) (int, error) {
 	for _, f := range t.around {
 		f(true)
 	}
-	n, err := t.w.Write(p)
+	n, err := t.to.Write(p)
 	for _, f := range t.around {
 		f(false)
 	}

@@ -56,8 +56,8 @@ var windowPool = sync.Pool{New: func() any { b := make([]byte, windowSize); retu
 // NewArrival returns an Arrival that reads one response from r up to the end of r. size
 // is the announced length, or negative; it is a hint only. most is the maximal length
 // of the response in bytes.
-func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
-	return &Arrival{r: r, size: size, lim: lim, maxBytes: int(min(int64(most), math.MaxUint32))}
+func NewArrival(r io.Reader, size int64, lim Limits, most int) Arrival {
+	return Arrival{r: r, size: size, lim: lim, maxBytes: int(min(int64(most), math.MaxUint32))}
 }
 
 // Begin reads until the message ends and returns its text, or until a window of it (63
@@ -110,6 +110,7 @@ func (a *Arrival) Has(f Field) bool {
 		return true
 	}
 	s := NewScanner(a.result.raw, Limits{})
+	s.partial = true
 	var seen Names
 	for i := s.First(s.Begin()); i >= 0; i = s.Next(i) {
 		start := i
@@ -209,6 +210,7 @@ func (a *Arrival) tooLong() error {
 // rejected as a whole.
 func (a *Arrival) scanHead() {
 	s := NewScanner(a.data, a.lim)
+	s.partial = true
 	var env, res Object
 	env.raw = a.data
 	at := s.scanEnvelopeHead(&env, &res)

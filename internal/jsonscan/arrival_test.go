@@ -21,7 +21,8 @@ func long(text string, inWindow int) string {
 }
 
 func arriving(text string, lim Limits, cuts ...byte) *Arrival {
-	return NewArrival(&jsontest.CutReader{Text: text, Cuts: cuts, End: io.EOF}, -1, lim, 1<<30)
+	a := NewArrival(&jsontest.CutReader{Text: text, Cuts: cuts, End: io.EOF}, -1, lim, 1<<30)
+	return &a
 }
 
 // Begin returns a short message whole and rejects one beyond the limit.
@@ -32,7 +33,8 @@ func TestArrivalShortMessage(t *testing.T) {
 			t.Errorf("%.40s: %.40s, %v", in, whole, err)
 		}
 	}
-	_, err := NewArrival(strings.NewReader(jsontest.SmallCall), -1, Limits{}, 50).Begin()
+	a := NewArrival(strings.NewReader(jsontest.SmallCall), -1, Limits{}, 50)
+	_, err := a.Begin()
 	if pe, ok := errors.AsType[*Error](err); !ok || pe.Exceeded != LimitBytes || pe.Offset != 50 {
 		t.Errorf("a message that is too long: %v", err)
 	}

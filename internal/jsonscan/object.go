@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // An Object is a JSON object: its bytes as they arrived, and the positions of the
@@ -102,14 +103,14 @@ func (o *Object) removeEndingAt(end int) {
 // copied only when Bytes is called, each time: use it for an object that will be edited
 // once more when it is sent.
 func (o *Object) WithText(f Field, s string) Object {
-	if !o.Has(f) || o.override != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
+	if !o.Has(f) || o.override != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef || !utf8.ValidString(s) {
 		var e Edit
 		e.SetText(f, s)
 		changed, _ := e.Apply(o) // a string is always valid JSON
 		return changed
 	}
 	changed := *o
-	changed.override = &change{field: f, isText: true, value: slices.Clip(AppendString(make([]byte, 0, len(s)+2), s)), text: s}
+	changed.override = &change{field: f, isText: true, text: s}
 	return changed
 }
 
@@ -177,7 +178,7 @@ func (o *Object) Raw(f Field) []byte {
 	case !ok:
 		return nil
 	case o.override != nil && o.override.field == f:
-		return o.override.value
+		return slices.Clip(AppendString(make([]byte, 0, len(o.override.text)+2), o.override.text))
 	}
 	return o.raw[m.value:m.end:m.end]
 }
@@ -185,6 +186,9 @@ func (o *Object) Raw(f Field) []byte {
 // Text returns the member as a decoded string. It reports false if the member is
 // absent, is not a string, or has an unpaired surrogate.
 func (o *Object) Text(f Field) (string, bool) {
+	if o.override != nil && o.override.field == f {
+		return o.override.text, true
+	}
 	return DecodeText(o.Raw(f))
 }
 

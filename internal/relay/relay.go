@@ -99,7 +99,7 @@ type request struct {
 
 // New returns a Relay.
 func New(cfg Config) *Relay {
-	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: asks{open: make(map[mcp.ID]ask), stale: make(map[mcp.ID]struct{})}}
+	return &Relay{cfg: cfg, inFlight: make(map[mcp.ID]*request), asks: asks{open: make(map[mcp.ID]ask)}}
 }
 
 // Run relays until the client closes in, until nothing can be written to out, or until ctx
@@ -321,6 +321,8 @@ var errGone = errors.New("the gateway ended")
 func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var renamed []byte // the line up to done, with the gateway's ids
+	done := 0
 	for i := range messages {
 		m := &messages[i]
 		switch {
@@ -336,20 +338,21 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			r.inFlight[m.id] = q
 		case m.isResponse():
 			own, known := r.asks.answered(m.id, l)
-			if len(messages) > 1 {
-				continue
-			}
-			if !known {
+			if !known && len(messages) == 1 {
 				return nil
 			}
-			if own != m.id && line != nil {
-				return slices.Concat(line[:m.idStart], []byte(own.String()), line[m.idEnd:])
+			if known && own != m.id && line != nil {
+				renamed = append(append(renamed, line[done:m.idStart]...), own.String()...)
+				done = m.idEnd
 			}
 		case m.method == "notifications/cancelled":
 			if id, ok := cancelled(line); ok {
 				r.cancelLocked(id)
 			}
 		}
+	}
+	if renamed != nil {
+		return append(renamed, line[done:]...)
 	}
 	return line
 }
@@ -626,12 +629,12 @@ func cancelNotice(id mcp.ID, reason string) []byte {
 	return jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))
 }
 
-// asks are the requests of the gateway to the client that are not answered. The client
-// may still answer one of a gateway that is gone, so another gateway's request with the
-// same id gets another one.
+// asks are the requests of gateways to the client that are not answered. The client may still
+// answer one of a gateway that is gone, with an id that another gateway uses as well. So only the
+// first gateway that asks keeps its ids.
 type asks struct {
-	open  map[mcp.ID]ask      // by the id that the client knows
-	stale map[mcp.ID]struct{} // of gateways that are gone
+	open  map[mcp.ID]ask // by the id that the client knows
+	first *link
 	last  uint64
 }
 
@@ -643,7 +646,10 @@ type ask struct {
 // add records a request, and returns the id for the client.
 func (a *asks) add(id mcp.ID, l *link) mcp.ID {
 	shown := id
-	if _, taken := a.stale[id]; taken {
+	if a.first == nil {
+		a.first = l
+	}
+	if l != a.first {
 		a.last++
 		shown = ownID(a.last, "ask")
 	}
@@ -668,20 +674,15 @@ func (a *asks) answered(shown mcp.ID, l *link) (own mcp.ID, known bool) {
 		delete(a.open, shown)
 		return open.own, open.link == l
 	}
-	if _, ok := a.stale[shown]; ok {
-		delete(a.stale, shown)
-		return mcp.ID{}, false
-	}
-	return shown, true
+	return shown, a.first == nil || a.first == l
 }
 
-// forget makes the requests of a gateway stale, and returns their ids.
+// forget removes the requests of a gateway, and returns their ids for the client.
 func (a *asks) forget(l *link) []mcp.ID {
 	var ids []mcp.ID
 	for id, open := range a.open {
 		if open.link == l {
 			ids = append(ids, id)
-			a.stale[id] = struct{}{}
 			delete(a.open, id)
 		}
 	}

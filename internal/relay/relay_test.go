@@ -432,6 +432,61 @@ func TestCancelOfARenamedRequest(t *testing.T) {
 	})
 }
 
+// The answer to a request that its gateway has cancelled is not the answer to one of the next gateway.
+func TestAnswerToACancelledRequest(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		w.send(call("1", "ask briefly", "{}"))
+		w.expect(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		if got := w.next(); !strings.Contains(got, `"requestId":1`) {
+			t.Errorf("%s is no cancel", got)
+		}
+		w.next() // the error of the call
+		w.kill()
+		w.send(call("2", "ask", "{}"))
+		w.next() // changes
+		w.next()
+		id, _, _ := strings.Cut(strings.TrimPrefix(w.next(), `{"jsonrpc":"2.0","id":`), ",")
+		w.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///old"}]}}`)
+		w.quiet()
+		w.send(`{"id":` + id + `,"jsonrpc":"2.0","result":{"roots":[{"uri":"file:///new"}]}}`)
+		w.expect(answer("2", `{"roots":[{"uri":"file:///new"}]}`))
+	})
+}
+
+// The answers in a batch (2025-03-26) are those to the requests of the gateway in use, with its ids.
+func TestAnswersInABatch(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.send(strings.Replace(initialize, "2025-06-18", "2025-03-26", 1))
+		w.next()
+		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, call("1", "ask", "{}"))
+		w.next()
+		w.kill()
+		w.expect(ended("1"))
+		w.next()
+		var answers []string
+		for i, n := range []string{"2", "3"} {
+			w.send(call(n, "ask", "{}"))
+			if i == 0 {
+				w.next() // changes
+				w.next()
+			}
+			id, _, _ := strings.Cut(strings.TrimPrefix(w.next(), `{"jsonrpc":"2.0","id":`), ",")
+			answers = append(answers, `{"id": `+id+` ,"jsonrpc":"2.0","result":{"roots":[`+n+`]}}`)
+		}
+		w.send("[" + strings.Join(answers, " , ") + "]")
+		got := []string{w.next(), w.next()}
+		slices.Sort(got)
+		for i, n := range []string{"2", "3"} {
+			if !strings.Contains(got[i], `"id":`+n+`,"result":`) || !strings.Contains(got[i], `"structuredContent":{"roots":[`+n+`]}`) {
+				t.Errorf("answer %s, want one of %s", got[i], n)
+			}
+		}
+	})
+}
+
 // The client is told why there is no gateway, for each request.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()

@@ -142,13 +142,17 @@ func (f form) find(args []string, from int) (index int, option string) {
 	return -1, ""
 }
 
-// findImage returns the index of the image in the arguments of docker run, or -1.
+// findImage returns the index of the image in the arguments of docker run or podman run, or -1.
 func findImage(args []string, from int) int {
 	for i := from; i < len(args); i++ {
 		arg := args[i]
 		switch {
 		case !strings.HasPrefix(arg, "-"):
 			return i
+		case arg == "--" && i+1 < len(args):
+			return i + 1
+		case arg == "--rootfs" || arg == "--rootfs=true":
+			return -1 // a folder is in the place of the image
 		case strings.HasPrefix(arg, "--"):
 			if !strings.Contains(arg, "=") && !slices.Contains(imageSwitches(), arg) {
 				i++ // its value
@@ -164,11 +168,15 @@ func findImage(args []string, from int) int {
 	return -1
 }
 
-// imageSwitches returns the options of docker run without a value.
+// imageSwitches returns the options of docker run and podman run without a value.
 func imageSwitches() []string {
 	return []string{
-		"--detach", "--interactive", "--tty", "--publish-all", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck",
-		"--oom-kill-disable", "--quiet", "--sig-proxy", "--disable-content-trust", "--use-api-socket", "--replace", "--rmi",
+		"--detach", "--help", "--interactive", "--tty", "--publish-all", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck",
+		"--oom-kill-disable", "--quiet", "--sig-proxy", "--disable-content-trust",
+		"--use-api-socket", // of docker alone
+		// Of podman alone.
+		"--env-host", "--http-proxy", "--no-hostname", "--no-hosts", "--passwd", "--read-only-tmpfs", "--replace", "--rmi", "--tls-verify",
+		"--unsetenv-all",
 	}
 }
 

@@ -33,7 +33,8 @@ type Consumer struct {
 	missed              uint64 // the refusal that its client may not know of; see Missed
 	writing             int    // bytes of the last Take: they are written by the next
 	detached            bool
-	acceptsResultStream bool // see AcceptResultStreams
+	acceptsResultStream bool            // see AcceptResultStreams
+	gone                <-chan struct{} // see AcceptResultStreams
 }
 
 // Wake returns the channel that receives when Take should be called.

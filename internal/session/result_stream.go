@@ -20,6 +20,7 @@ type ResultStream struct {
 	taken bool
 	ended bool
 	err   error
+	gone  <-chan struct{} // of the consumer that it was offered to
 }
 
 // NewResultStream returns a ResultStream that has not been offered.
@@ -29,6 +30,20 @@ func NewResultStream(source any) *ResultStream {
 
 // Done returns a channel that is closed when the ResultStream is no longer written.
 func (f *ResultStream) Done() <-chan struct{} { return f.done }
+
+// IsDone reports whether the channel of Done is closed.
+func (f *ResultStream) IsDone() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Gone returns the channel that is closed when the client that the ResultStream was offered
+// to is gone. It must not be called before OfferResultStream has reported true.
+func (f *ResultStream) Gone() <-chan struct{} { return f.gone }
 
 // Err returns why the ResultStream was not written completely, or nil. It must not be
 // called before Done is closed.
@@ -43,11 +58,12 @@ func (f *ResultStream) endLocked(err error) {
 }
 
 // AcceptResultStreams declares that the consumer can take a ResultStream. Consumers of
-// pipes and of resumable streams cannot.
-func (c *Consumer) AcceptResultStreams() {
+// pipes and of resumable streams cannot. gone is closed when the client is gone; it may be
+// nil.
+func (c *Consumer) AcceptResultStreams(gone <-chan struct{}) {
 	c.stream.core.mu.Lock()
 	defer c.stream.core.mu.Unlock()
-	c.acceptsResultStream = true
+	c.acceptsResultStream, c.gone = true, gone
 }
 
 // OfferResultStream answers the exchange with a ResultStream, which decides the form of the
@@ -67,7 +83,7 @@ func (x *Exchange) OfferResultStream(f *ResultStream) bool {
 		return false
 	}
 	x.form = JSON
-	s.resultStream = f
+	s.resultStream, f.gone = f, s.consumer.gone
 	s.wakeLocked()
 	return true
 }

@@ -18,7 +18,7 @@ func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Cons
 	t.Helper()
 	x := new(session.Stateless).Begin(jsonrpc.NumberID(7), r, func(error) {})
 	c := attach(x.Stream())
-	c.AcceptResultStreams()
+	c.AcceptResultStreams(nil)
 	isWoken(c)
 	return x, c
 }

@@ -72,12 +72,18 @@ func (e *LeftError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// AfterStart returns the error of the request that began a task, if a later request about
-// the task has failed with err. A Fault is one of an unknown outcome, so that the first
-// request is not sent again: its tool runs, whatever became of the later one.
+// AfterStart returns the error of a request that its server has begun to work on, as a task or in
+// rounds, if a later request for it has failed with err. The error does not permit that the first
+// one is sent again: its tool runs, whatever became of the later one.
 func AfterStart(err error) error {
 	f, ok := errors.AsType[*mcp.Fault](err)
-	if !ok || f.Outcome != mcp.NotDispatched {
+	if !ok {
+		if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own error
+			return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "a later part of the request was not forwarded", Cause: e}
+		}
+		return err
+	}
+	if f.Outcome != mcp.NotDispatched {
 		return err
 	}
 	late := *f
@@ -86,6 +92,15 @@ func AfterStart(err error) error {
 		late.Code = mcp.CodeBackendFailed
 	}
 	return &late
+}
+
+// isNotDispatched reports whether a server that is itself a gateway reports that it did
+// not forward the request. That is true of the last one, but not of the whole.
+func isNotDispatched(e *mcp.Error) bool {
+	var data struct {
+		Outcome mcp.Outcome `json:"outcome"`
+	}
+	return len(e.Data) > 0 && json.Unmarshal(e.Data, &data) == nil && data.Outcome == mcp.NotDispatched
 }
 
 // wait is one call of Await.

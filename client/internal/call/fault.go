@@ -4,6 +4,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -153,6 +155,22 @@ func Unwrap(err error) error {
 		return r.Err
 	}
 	return err
+}
+
+// AfterStart returns the error of a request that the backend has begun to work on, if a later
+// request for it has failed with err (see [task.AfterStart]). The first one is not sent again.
+func (s *Setup) AfterStart(err error) error {
+	err = Unwrap(err)
+	f, ok := task.AfterStart(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	if !ok {
+		return err
+	}
+	late := *f
+	late.Outcome, late.Cause = cmp.Or(f.Outcome, mcp.Unknown), errors.Join(ErrNoRetry, f.Cause)
+	if _, ok := err.(*mcp.Error); ok { //nolint:errorlint // only the backend's own error
+		late.Backend = s.Name
+	}
+	return &late
 }
 
 // Answered reports whether a call ended with a result or the server's own error, so

@@ -462,7 +462,7 @@ func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 		s.cancelTask(t.ID)
 	}
 	if err != nil {
-		return nil, call.Unwrap(task.AfterStart(err))
+		return nil, s.AfterStart(err)
 	}
 	return withoutRelated(res)
 }

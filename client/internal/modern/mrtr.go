@@ -5,7 +5,6 @@ package modern
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -102,38 +101,9 @@ func (p *Protocol) resendRound(ctx context.Context, req *mcp.Request, params *mc
 		res, err = p.wire.call(ctx, p, req, params, caller)
 	}
 	if err != nil {
-		return nil, p.afterFirstRound(err)
+		return nil, p.AfterStart(err)
 	}
 	return res, nil
-}
-
-// afterFirstRound converts the error of a later round. The server has worked on the
-// request, so it must not be started over, whatever happened to the last round.
-func (p *Protocol) afterFirstRound(err error) error {
-	err = call.Unwrap(err)
-	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own error
-		return p.Lost(errors.Join(call.ErrNoRetry, e), "it rejected the input that it had asked for")
-	}
-	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
-	if !ok {
-		return err
-	}
-	late := *f
-	late.Outcome, late.Cause = mcp.Unknown, errors.Join(call.ErrNoRetry, f.Cause)
-	if late.Code == mcp.CodeBackendUnavailable {
-		late.Code = mcp.CodeBackendFailed
-	}
-	return &late
-}
-
-// isNotDispatched reports whether a server that is itself a gateway reports that it did
-// not forward the request. That is true of the last round, but not of the whole
-// request.
-func isNotDispatched(e *mcp.Error) bool {
-	var data struct {
-		Outcome mcp.Outcome `json:"outcome"`
-	}
-	return len(e.Data) > 0 && json.Unmarshal(e.Data, &data) == nil && data.Outcome == mcp.NotDispatched
 }
 
 // nextRound gathers the input that a result requests. It returns the parameters of the

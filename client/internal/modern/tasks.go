@@ -70,7 +70,7 @@ func (p *Protocol) awaitTask(ctx context.Context, req *mcp.Request, created *mcp
 	res, err := task.Await(ctx, mcp.HandlerFunc(p.rounds), req, t.ID, &safeCaller{caller, p.Setup})
 	if left, ok := errors.AsType[*task.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
-		err = left.Err
+		err = p.AfterStart(left.Err)
 	}
 	return res, call.Unwrap(err)
 }

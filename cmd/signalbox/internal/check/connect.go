@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // connect is check for a file and its servers: it starts or reaches those that are enabled, and prints
@@ -79,7 +80,7 @@ func (f *Finding) inFile(cfg *config.Config) config.Problem {
 	}
 	path, text := f.Path, f.Text
 	if f.Kind == "server" {
-		path, text = cmp.Or(path, "mcpServers."+f.Name), fmt.Sprintf("backend %q: %s", f.Name, text)
+		path, text = cmp.Or(path, configpath.Server(f.Name)), fmt.Sprintf("backend %q: %s", f.Name, text)
 	}
 	p := cfg.Problem(path, text, strings.TrimSuffix(f.Fix, "."))
 	p.Code = f.Code
@@ -90,7 +91,7 @@ func (f *Finding) inFile(cfg *config.Config) config.Problem {
 // that is missing has a note, too.
 func (r *report) has(note config.Problem) bool {
 	return note.Code != "" && slices.ContainsFunc(r.problems, func(p config.Problem) bool {
-		return p.Code == note.Code && strings.HasPrefix(note.Path, p.Path)
+		return p.Code == note.Code && configpath.IsIn(note.Path, p.Path)
 	})
 }
 

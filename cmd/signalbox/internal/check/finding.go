@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // The results of checks.
@@ -62,8 +63,7 @@ func OfNote(kind, name string, note config.Problem) Finding {
 
 // IsAbout reports whether a note is about a server or a part of its entry.
 func IsAbout(note config.Problem, server string) bool {
-	rest, ok := strings.CutPrefix(note.Path, "mcpServers."+server)
-	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
+	return configpath.IsIn(note.Path, configpath.Server(server))
 }
 
 // CodeEntry returns the description of a code; its fields are empty if the code is unknown.

@@ -26,6 +26,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/pins"
 	"github.com/signalbox-mcp/signalbox/internal/runner"
@@ -271,7 +272,7 @@ func heldOf(cfg *config.Config, server string, all *signalbox.Definitions) (foun
 		}
 		f.Text = fmt.Sprintf("%s: %s: look at it with signalbox approve %s", what, f.Text, server)
 		f.Fix = CodeEntry(f.Code).Cure
-		f.problem = cfg.Problem("mcpServers."+server, fmt.Sprintf("backend %q: %s", server, f.Text), "")
+		f.problem = cfg.Problem(configpath.Server(server), fmt.Sprintf("backend %q: %s", server, f.Text), "")
 		f.problem.Code = f.Code
 		found = append(found, f)
 	}
@@ -289,7 +290,7 @@ func (t *trial) addOthers(cfg *config.Config, gw *signalbox.Gateway, status *sig
 	}
 	for _, p := range problems {
 		isNoted := slices.ContainsFunc(cfg.Notes, func(note config.Problem) bool { return note.Path == p.Path })
-		if !strings.HasPrefix(p.Path, "mcpServers.") && !isNoted {
+		if _, _, ofServer := configpath.CutServer(p.Path); !ofServer && !isNoted {
 			add(p.Problem, p.Withheld)
 		}
 	}

@@ -56,6 +56,9 @@ otherwise 1.`,
 			if fix && asJSON {
 				return command.Usagef("both --fix and --json; choose one")
 			}
+			if yes && !fix {
+				return command.Usagef("--yes needs --fix; without that nothing is written")
+			}
 			found, err := doctor(cmd.Context(), e, src, strings.Join(args, ""), asJSON)
 			if fix && err == nil {
 				return correct(cmd.Context(), e, src, strings.Join(args, ""), found, yes)
@@ -204,7 +207,7 @@ func checkGateway(ctx context.Context, e *command.Env, file string) (check.Findi
 	default:
 		live := 0
 		for i := range s.Backends {
-			if s.Backends[i].State == "live" {
+			if control.IsUp(&s.Backends[i]) {
 				live++
 			}
 		}

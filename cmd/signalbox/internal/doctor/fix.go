@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 )
 
@@ -40,13 +41,14 @@ func cures(file configedit.File, found []check.Finding) []cure {
 	return all
 }
 
-// notePath matches the place of a note on a server: its name, a key, and the index of an
+// settingPath matches the place of a note in the entry of a server: a key, and the index of an
 // element.
-var notePath = regexp.MustCompile(`^mcpServers\.([^.\[\]]+)\.(\w+)(?:\[(\d+)\])?$`)
+var settingPath = regexp.MustCompile(`^\.(\w+)(?:\[(\d+)\])?$`)
 
 // cureOf returns the cure of a finding, if there is one that only changes the file.
 func cureOf(file configedit.File, f check.Finding) (cure, bool) {
-	place := notePath.FindStringSubmatch(f.Path)
+	server, rest, _ := configpath.CutServer(f.Path)
+	place := settingPath.FindStringSubmatch(rest)
 	program, isProgram := strings.CutPrefix(f.Fix, "command: ")
 	switch {
 	case f.Code == code.StartNotFound && isProgram && filepath.IsAbs(program):
@@ -54,21 +56,21 @@ func cureOf(file configedit.File, f check.Finding) (cure, bool) {
 	case f.Code == code.StartOneString && f.Kind == "server":
 		return oneString(file, f.Name)
 	case (f.Code == code.FileTilde || f.Code == code.FileRelative) && place != nil:
-		old, ok := textAt(file, place)
+		old, ok := textAt(file, server, place)
 		if !ok {
 			return cure{}, false
 		}
 		text := wholePath(file.Name, old, f.Code)
-		what := fmt.Sprintf("%s%s: %s", place[2], strings.TrimPrefix(f.Path, "mcpServers."+place[1]+"."+place[2]), strconv.Quote(text))
-		return cure{place[1], what, func(file configedit.File) ([]byte, error) {
-			if place[3] == "" {
-				return file.Set(place[1], place[2], text)
+		what := fmt.Sprintf("%s: %s", rest[1:], strconv.Quote(text))
+		return cure{server, what, func(file configedit.File) ([]byte, error) {
+			if place[2] == "" {
+				return file.Set(server, place[1], text)
 			}
-			index, err := strconv.Atoi(place[3])
+			index, err := strconv.Atoi(place[2])
 			if err != nil {
 				return nil, err
 			}
-			return file.SetItem(place[1], place[2], index, text)
+			return file.SetItem(server, place[1], index, text)
 		}}, true
 	}
 	return cure{}, false
@@ -101,13 +103,13 @@ func oneString(file configedit.File, name string) (cure, bool) {
 }
 
 // textAt returns the text at the place of a note, as it is in the file.
-func textAt(file configedit.File, place []string) (string, bool) {
-	if place[3] == "" {
-		text := file.Value(place[1], place[2])
+func textAt(file configedit.File, server string, place []string) (string, bool) {
+	if place[2] == "" {
+		text := file.Value(server, place[1])
 		return text, text != ""
 	}
-	texts := file.Values(place[1], place[2])
-	index, err := strconv.Atoi(place[3])
+	texts := file.Values(server, place[1])
+	index, err := strconv.Atoi(place[2])
 	if err != nil || index >= len(texts) {
 		return "", false
 	}

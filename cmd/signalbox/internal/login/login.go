@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -220,9 +221,9 @@ func (s *signIn) notAsked(uri string, probed, err error) error {
 	case !ok || check.Check != oauth.CheckNotFound:
 		return s.notPrepared(uri, err)
 	case probed == nil:
-		return fmt.Errorf("the server does not ask for a sign-in: it answers without a token, and names no authorization server (if it does not list all of its tools, set oauth.issuer of mcpServers.%s)", s.srv.Name)
+		return fmt.Errorf("the server does not ask for a sign-in: it answers without a token, and names no authorization server (if it does not list all of its tools, set oauth.issuer of %s)", configpath.Server(s.srv.Name))
 	default:
-		return fmt.Errorf("the server does not ask for a sign-in, and names no authorization server: %w (correct its url, or set oauth.issuer of mcpServers.%s)", probed, s.srv.Name)
+		return fmt.Errorf("the server does not ask for a sign-in, and names no authorization server: %w (correct its url, or set oauth.issuer of %s)", probed, configpath.Server(s.srv.Name))
 	}
 }
 

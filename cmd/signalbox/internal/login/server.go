@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/access"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
 )
@@ -60,7 +61,7 @@ func (k *kept) userServer(name string) (*config.Backend, *config.OAuth, error) {
 	if err != nil {
 		return nil, nil, command.Usagef("%w", err)
 	}
-	entry := "mcpServers." + name
+	entry := configpath.Server(name)
 	refused := func(format string, args ...any) (*config.Backend, *config.OAuth, error) {
 		return nil, nil, fmt.Errorf("%s: %s: %s", k.src.Path, entry, fmt.Sprintf(format, args...))
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/envfile"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/safefile"
+	"github.com/signalbox-mcp/signalbox/internal/valid"
 )
 
 const secretHelp = `
@@ -166,17 +167,12 @@ func (s *File) usersText(name string) string {
 }
 
 func checkSecretName(name string) error {
-	valid := func(i int, c byte) bool {
-		return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i > 0 && '0' <= c && c <= '9'
-	}
-	for i := range len(name) {
-		if !valid(i, name[i]) {
-			// Not the text: it may be NAME=value.
-			return command.Usagef("the name has characters other than letters, digits and _, so that ${NAME} cannot refer to it")
-		}
-	}
-	if name == "" {
+	switch {
+	case name == "":
 		return command.Usagef("the name is empty")
+	case !valid.IsVariable(name):
+		// Not the text: it may be NAME=value.
+		return command.Usagef("the name has characters other than letters, digits and _, so that ${NAME} cannot refer to it")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/profiles"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 )
 
 // IsLocal reports whether only this machine reaches an address. A name other than
@@ -99,7 +100,7 @@ func LeaveSelf(cfg *config.Config) {
 		}
 		b.Disabled = true
 		cfg.Notes = append(cfg.Notes, config.Problem{
-			Path:    "mcpServers." + b.Name,
+			Path:    configpath.Server(b.Name),
 			Message: fmt.Sprintf("%q is this gateway itself and is skipped", b.Name),
 		})
 	}

@@ -77,14 +77,16 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 		{Name: "other", URL: "http://localhost:99/there"},
 		{Name: "off", URL: "http://localhost:99/here", Disabled: true},
 		{Name: "kid", Command: "x"},
+		{Name: "my.box", URL: "http://127.0.0.1:99/here"},
 	}}
 	LeaveSelf(cfg)
-	for i, want := range []bool{true, false, true, false} {
+	for i, want := range []bool{true, false, true, false, true} {
 		if got := cfg.Servers[i].Disabled; got != want {
 			t.Errorf("%s: disabled %v, want %v", cfg.Servers[i].Name, got, want)
 		}
 	}
-	if len(cfg.Notes) != 1 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is skipped` {
+	if len(cfg.Notes) != 2 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is skipped` ||
+		cfg.Notes[1].String() != `mcpServers["my.box"]: "my.box" is this gateway itself and is skipped` {
 		t.Errorf("noted %v", cfg.Notes)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/configpath"
 	"github.com/signalbox-mcp/signalbox/internal/runner"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -171,7 +172,7 @@ func startHint(src source.Source, c *signalbox.CallRecord) string {
 		return reuse + "\n"
 	}
 	for _, note := range cfg.Notes {
-		server, _, _ := strings.Cut(strings.TrimPrefix(note.Path, "mcpServers."), ".")
+		server, _, _ := configpath.CutServer(note.Path)
 		if note.Code != code.FileUnpinned || server != c.Backend {
 			continue
 		}

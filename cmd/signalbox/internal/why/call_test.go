@@ -124,7 +124,7 @@ func TestHintAfterAStart(t *testing.T) {
 	t.Parallel()
 	e := commandtest.New(t, "")
 	file := filepath.Join(e.Dir, "signalbox.yaml")
-	commandtest.Write(t, file, "mcpServers:\n  plain: {command: sh}\n  npm: {command: npx, args: [-y, '@x/y']}\n  uvx: {command: uvx, args: [x]}\n")
+	commandtest.Write(t, file, "mcpServers:\n  plain: {command: sh}\n  npm: {command: npx, args: [-y, '@x/y']}\n  npm.y: {command: npx, args: [-y, '@x/y']}\n  uvx: {command: uvx, args: [x]}\n")
 	for _, tt := range []struct {
 		backend        string
 		start, install float64
@@ -133,6 +133,7 @@ func TestHintAfterAStart(t *testing.T) {
 		{"plain", 400, 0, ""},
 		{"plain", 600, 0, "Next calls reuse the process.\n"},
 		{"npm", 600, 400, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the npm time.\n"},
+		{"npm.y", 600, 400, "Next calls reuse the process. \"signalbox pin npm.y\" avoids most of the npm time.\n"},
 		{"uvx", 600, 400, "Next calls reuse the process. \"signalbox pin uvx\" avoids most of the uv time.\n"},
 		{"npm", 600, 0, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the time that its package takes.\n"},
 	} {

@@ -16,18 +16,17 @@ package marks
 // something cheaper lowers the bound, and removes it once the mark is as strict.
 func All() []Mark {
 	return []Mark{
-		{Name: "tools/call, CPU x RP, 100 B", Keys: "calls/100 B/*/cpu-rp", Limit: 1.3, Bound: 1.5, Short: true},
+		{Name: "tools/call, CPU x RP, 100 B", Keys: "calls/100 B/*/cpu-rp", Limit: 1.2, Bound: 1.5, Short: true},
 		{Name: "tools/call, CPU x RP, 10 KiB", Keys: "calls/10 KiB/*/cpu-rp", Limit: 1.2, Bound: 1.4, Short: true},
-		{Name: "tools/call, CPU x RP, 1 MiB", Keys: "calls/1 MiB/*/cpu-rp", Limit: 1.1, Bound: 1.35, Short: true},
+		{Name: "tools/call, CPU x RP, 1 MiB", Keys: "calls/1 MiB/*/cpu-rp", Limit: 1.15, Bound: 1.35, Short: true},
 		{Name: "tools/call, calls/s against RP, 100 B", Keys: "calls/100 B/*/rate-rp", Limit: 0.85, Bound: 0.7, Least: true, Short: true},
 		{Name: "tools/call, calls/s against RP, 10 KiB", Keys: "calls/10 KiB/*/rate-rp", Limit: 0.85, Bound: 0.7, Least: true, Short: true},
 		{Name: "tools/call, calls/s against RP, 1 MiB", Keys: "calls/1 MiB/*/rate-rp", Limit: 0.85, Least: true, Short: true},
 		{Name: "tools/call, added p50 against RP", Keys: "calls/*/*/added-p50-rp", Limit: 1.2, Bound: 1.6},
 		{Name: "tools/call, added p99 against RP", Keys: "calls/*/*/added-p99-rp", Limit: 1.5},
-		{Name: "tools/call, allocations beyond net/http's, legacy to legacy", Keys: "calls/100 B/legacy to legacy/allocs-ours", Limit: 25, Bound: 8, Short: true},
-		{Name: "tools/call, allocations beyond net/http's, legacy to modern", Keys: "calls/100 B/legacy to modern/allocs-ours", Limit: 25, Bound: 8, Short: true},
-		{Name: "tools/call, allocations beyond net/http's, modern to legacy", Keys: "calls/100 B/modern to legacy/allocs-ours", Limit: 25, Bound: 8, Short: true},
-		{Name: "tools/call, allocations beyond net/http's, modern to modern", Keys: "calls/100 B/modern to modern/allocs-ours", Limit: 25, Bound: 8, Short: true},
+		{Name: "tools/call, allocations beyond net/http's, 100 B", Keys: "calls/100 B/*/allocs-ours", Limit: 0, Short: true},
+		{Name: "tools/call, allocations beyond net/http's, 10 KiB", Keys: "calls/10 KiB/*/allocs-ours", Limit: 0, Bound: 2, Short: true},
+		{Name: "tools/call, allocations beyond net/http's, 1 MiB", Keys: "calls/1 MiB/*/allocs-ours", Limit: 0, Bound: 20, Short: true},
 		{Name: "tools/call to stdio from stdio, added p50", Keys: "stdio/100 B/*, on pipes/added-p50", Limit: 100, Bound: 135, Unit: " us"},
 		{Name: "tools/call to stdio from HTTP, added p50", Keys: "stdio/100 B/*, over HTTP/added-p50", Limit: 100, Bound: 270, Unit: " us"},
 		{Name: "tools/call, CPU beside 200 backends against 1", Keys: "backends/one of 200/*/cpu-1", Limit: 1.1, Short: true},
