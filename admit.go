@@ -298,9 +298,9 @@ func (g *Gateway) admitsTask(req *mcp.Request, backend, name string) bool {
 	if v.class == nil {
 		return true
 	}
-	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if _, ok := v.classes.base.catalog.Tool(tool); ok {
-			_, sees := v.catalog.Tool(tool)
+	if own, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
+		if _, ok := toolAt(v.classes.base.catalog, backend, own); ok {
+			_, sees := toolAt(v.catalog, backend, own)
 			return sees
 		}
 	}

@@ -114,8 +114,8 @@ func (g *Gateway) taskFilter(req *mcp.Request, b *activeBackend, name string) *r
 	if v.filters == nil {
 		return nil
 	}
-	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if e, ok := g.viewFor(viewerOf(req)).catalog.Tool(tool); ok && e.BackendName == b.Name() {
+	if own, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
+		if e, ok := toolAt(g.viewFor(viewerOf(req)).catalog, b.Name(), own); ok {
 			return v.newResultFilter(b.Name(), v.filters.Results(targetOf(e)))
 		}
 	}

@@ -196,9 +196,9 @@ func (g *Gateway) taskCut(req *mcp.Request, b *activeBackend, name string) *resu
 		return nil
 	}
 	c := &resultCut{g: g, req: req, v: g.viewFor(viewerOf(req)), isTask: true, origin: resultOrigin{server: b.Name(), task: name}}
-	if tool, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
-		if e, ok := c.v.catalog.Tool(tool); ok && e.BackendName == b.Name() {
-			c.origin.tool, c.hasSchema = tool, hasOutputSchema(e.JSON())
+	if own, ok := g.taskRegistry.toolOf(ownerOf(req), name); ok {
+		if e, ok := toolAt(c.v.catalog, b.Name(), own); ok {
+			c.origin.tool, c.hasSchema = e.Name, hasOutputSchema(e.JSON())
 		}
 	}
 	filter := g.taskFilter(req, b, name)

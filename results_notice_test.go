@@ -75,15 +75,15 @@ func TestLimitOfResultsRestartsNothing(t *testing.T) {
 	}
 }
 
-// The tool that has started a task counts only while it is one of the backend of the task: the name may be
-// that of another server's tool since.
+// The tool that has started a task counts only while it is one of the backend of the task: another server
+// may have a tool with that name.
 func TestCutOfATaskOfAnotherBackend(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, _ *taskServer) {
 		v := *g.view.Load()
 		v.cfg, v.cuts = v.cfg.Effective(), true
 		v.cfg.Results.Max = 4 << 10
 		g.view.Store(&v)
-		g.taskRegistry.record("ann", listedTask{name: "t", tool: "a__x"}, time.Now())
+		g.taskRegistry.record("ann", listedTask{name: "t", tool: "x"}, time.Now())
 		req := &mcp.Request{Method: "tasks/result", Principal: "ann"}
 		other := &activeBackend{Backend: backend.New(backend.Config{Name: "b"})}
 		for b, want := range map[*activeBackend]string{v.backends[0]: "a__x", other: ""} {

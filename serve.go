@@ -181,7 +181,7 @@ func (g *Gateway) call(ctx context.Context, id mcp.CallID, req *mcp.Request, cal
 		res, err = cut.apply(res)
 	}
 	if err == nil && kind == catalog.Tools {
-		g.noteTask(req, res)
+		g.noteTask(req, f.entry, res)
 	}
 	return by, res, err
 }

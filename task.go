@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/extension"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
@@ -84,15 +85,27 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, err
 	}
+	b, own, ok := g.findTask(ctx, req, name)
+	if !ok {
+		return nil, errUnknownTask()
+	}
+	return g.serveTask(ctx, req, caller, b, own, name)
+}
+
+// findTask returns the backend of a task and its own id of the task, unless the sender of a request
+// has no such task, or may not use it now.
+func (g *Gateway) findTask(ctx context.Context, req *mcp.Request, name string) (b *activeBackend, own string, ok bool) {
 	backend, own, ok := g.taskIDs.decode(name, req.Owner())
 	if !ok {
 		g.noteForeignTask(ctx, req)
-		return nil, errUnknownTask()
+		return nil, "", false
 	}
-	b, ok := g.view.Load().at(req.Profile).backend(backend)
-	if !ok || !g.admitsTask(req, backend, name) {
-		return nil, errUnknownTask()
-	}
+	b, ok = g.view.Load().at(req.Profile).backend(backend)
+	return b, own, ok && g.admitsTask(req, backend, name)
+}
+
+// serveTask serves a request about a task that findTask has found.
+func (g *Gateway) serveTask(ctx context.Context, req *mcp.Request, caller mcp.Caller, b *activeBackend, own, name string) (*mcp.Result, error) {
 	var e mcp.Edit
 	e.SetText(mcp.FieldTaskID, own)
 	params, err := e.Apply(&req.Params)
@@ -123,12 +136,12 @@ func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
 }
 
 // noteTask records a task that a call started, so that it is listed to its owner.
-func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
+func (g *Gateway) noteTask(req *mcp.Request, tool *catalog.Entry, res *mcp.Result) {
 	if res == nil || res.Type() != mcp.ResultTask {
 		return
 	}
 	if t, err := task.Read(res.Bytes()); err == nil {
-		g.taskRegistry.add(req, &t)
+		g.taskRegistry.add(req, tool, &t)
 	}
 }
 

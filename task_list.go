@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -43,7 +44,7 @@ type taskRegistry struct {
 type listedTask struct {
 	serial  uint64
 	name    string
-	tool    string // by which it was started, as the client calls it
+	tool    string // that has started it, as the backend calls it
 	profile string // to which it is listed
 	until   time.Time
 }
@@ -63,13 +64,12 @@ func ownerOf(req *mcp.Request) any {
 }
 
 // add records a task that a request started.
-func (r *taskRegistry) add(req *mcp.Request, t *task.Task) {
+func (r *taskRegistry) add(req *mcp.Request, tool *catalog.Entry, t *task.Task) {
 	owner := ownerOf(req)
 	if owner == nil {
 		return
 	}
-	tool, _ := req.Params.Text(mcp.FieldName)
-	first := r.record(owner, listedTask{name: t.ID, tool: strings.Clone(tool), profile: req.Profile}, time.Now())
+	first := r.record(owner, listedTask{name: t.ID, tool: strings.Clone(tool.Own), profile: req.Profile}, time.Now())
 	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { r.forget(scope) }) {
 		r.forget(scope)
 	}
@@ -106,8 +106,8 @@ func (r *taskRegistry) sweepLocked(now time.Time) {
 	}
 }
 
-// toolOf returns the tool that has started a task, if that is known.
-func (r *taskRegistry) toolOf(owner any, name string) (tool string, ok bool) {
+// toolOf returns the tool that has started a task, as its backend calls it, if that is known.
+func (r *taskRegistry) toolOf(owner any, name string) (own string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.byOwner[owner], func(t listedTask) bool { return t.name == name })
@@ -115,6 +115,17 @@ func (r *taskRegistry) toolOf(owner any, name string) (tool string, ok bool) {
 		return "", false
 	}
 	return r.byOwner[owner][i].tool, true
+}
+
+// toolAt returns the tool that a backend calls own. The name that clients have for it may be that of
+// another tool after a reload.
+func toolAt(c *catalog.Catalog, backend, own string) (*catalog.Entry, bool) {
+	for e := range c.Entries(catalog.Tools) {
+		if e.Own == own && e.BackendName == backend {
+			return e, true
+		}
+	}
+	return nil, false
 }
 
 // dropExpired removes the expired tasks.
@@ -159,8 +170,8 @@ func (r *taskRegistry) page(owner any, profile string, after uint64, now time.Ti
 }
 
 // listTasks serves tasks/list, which only 2025-11-25 has. The state of each task comes
-// from its backend. A task with a backend that does not answer now is left out, and
-// listed again later.
+// from its backend. A task with a backend that does not answer now, or that the client may
+// not use now, is left out, and listed again later.
 func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	owner, after := ownerOf(req), uint64(0)
 	if req.Params.Has(mcp.FieldCursor) {
@@ -214,7 +225,11 @@ func (g *Gateway) taskState(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	}
 	get := *req
 	get.Method, get.Params = "tasks/get", params
-	res, err := g.task(ctx, &get, caller)
+	b, own, ok := g.findTask(ctx, &get, t.name)
+	if !ok {
+		return nil
+	}
+	res, err := g.serveTask(ctx, &get, caller, b, own, t.name)
 	if errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
 		g.taskRegistry.remove(owner, t.serial)
 		return nil

@@ -97,6 +97,7 @@ func (s *Server) legacySession(r *http.Request, from sender, id mcp.ID) (*sessio
 	if err != nil {
 		return nil, s.refuseLookup(id, ids[0], err)
 	}
+	noteIdentity(sess, from.identity)
 	return sess, checkVersion(r.Header, sess, id).inSession(sess)
 }
 

@@ -100,18 +100,24 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, _ *mcp.
 }
 
 // listenResource listens for updates of the resource until the subscription ends. It
-// listens again if the Handler has ended a listen that it had agreed to.
+// listens again if the Handler has ended a listen that it had agreed to, or the credentials
+// of the session have ended and there are others.
 func (s *Server) listenResource(sess *session.Session, identity *mcp.Identity, all *subscriptions, sub *subscription) {
 	defer close(sub.done)
 	defer sub.cancel(nil)
 	ctx := sub.ctx
 	u := &updatesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, all: all, sub: sub}
 	relisten(ctx, func() bool {
-		_, err := s.callHandler(ctx, s.handler, listenRequest(sess, identity, listen.Filter{URIs: []string{sub.uri}}), u)
-		if ctx.Err() != nil {
+		var err error
+		expired := listenAs(ctx, sess, identity, func(ctx context.Context, identity *mcp.Identity) {
+			_, err = s.callHandler(ctx, s.handler, listenRequest(sess, identity, listen.Filter{URIs: []string{sub.uri}}), u)
+		})
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
-		}
-		if err == nil {
+		case expired:
+			err = errExpired
+		case err == nil:
 			err = refusedSubscription(sub.uri)
 		}
 		agreed := all.settle(sub, err) && ctx.Err() == nil

@@ -484,9 +484,14 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, identity 
 	}
 	if !s.goListen(cancel, func() {
 		defer ended()
-		req := listenRequest(sess, identity, listen.Filter{TaskIDs: []string{id}})
-		req.Client = declareTasks(sess.Client)
-		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
+		follow := func(ctx context.Context, identity *mcp.Identity) {
+			req := listenRequest(sess, identity, listen.Filter{TaskIDs: []string{id}})
+			req.Client = declareTasks(sess.Client)
+			_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
+		}
+		for listenAs(ctx, sess, identity, follow) && ctx.Err() == nil {
+			continue // for other credentials
+		}
 	}) {
 		ended()
 	}

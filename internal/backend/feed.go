@@ -226,14 +226,21 @@ func (b *Backend) awaitRefresh(ctx context.Context) error {
 }
 
 // listen updates the offer by the server's notifications. It returns when the listen
-// has ended for any reason, because later changes are unknown.
+// has ended for any reason, because later changes are unknown: also with the credentials of
+// Config.Identity.
 func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
 	listener := newListListener(g.f.client.unrelated())
 	ended := make(chan error, 1)
+	req, until := g.f.request("subscriptions/listen", listenParams()), ctx
+	if id := req.Identity; id != nil && !id.Expires.IsZero() {
+		var stop context.CancelFunc
+		until, stop = context.WithDeadline(ctx, id.Expires)
+		defer stop()
+	}
 	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
-		_, err := b.serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
+		_, err := b.serve(until, req, listener)
 		ended <- err
 	}()
 	err := b.keepCurrent(ctx, g, listener, ended)

@@ -36,7 +36,7 @@ func (s *Source) evictLocked() {
 		if n++; n > look && oldest != nil {
 			break
 		}
-		if !h.unsaved && h.flight == nil && h.looking == nil && len(h.watchers) == 0 && (oldest == nil || h.used.Before(oldest.used)) {
+		if !h.unsaved && h.completing == 0 && h.leaving == 0 && h.flight == nil && h.looking == nil && len(h.watchers) == 0 && (oldest == nil || h.used.Before(oldest.used)) {
 			oldest = h
 		}
 	}
@@ -44,6 +44,10 @@ func (s *Source) evictLocked() {
 		delete(s.holders, oldest.principal)
 	}
 }
+
+// hasSignedOutLocked reports whether the principal is signing out, or has done so after signOuts was
+// since.
+func (h *holder) hasSignedOutLocked(since uint64) bool { return h.leaving > 0 || h.signOuts != since }
 
 // token returns the grant of a principal with a token that may be sent, and its serial. It
 // renews the token if that is due.

@@ -24,7 +24,7 @@ func (s *Source) startLocked(h *holder, isForced bool) (*flight, error) {
 	}
 	f := &flight{isForced: isForced, done: make(chan struct{})}
 	h.flight = f
-	held := held{grant: h.grant, serial: h.serial, unsaved: h.unsaved, base: h.base, isForced: isForced, isLost: h.isLost}
+	held := held{grant: h.grant, serial: h.serial, unsaved: h.unsaved, base: h.base, signOuts: h.signOuts, isForced: isForced, isLost: h.isLost}
 	s.wg.Go(func() { // bounded by its context; Close waits for it
 		ctx, cancel := context.WithTimeout(s.ctx, requestTimeout)
 		defer cancel()
@@ -39,6 +39,7 @@ type held struct {
 	serial   uint64
 	unsaved  bool
 	base     uint64
+	signOuts uint64 // by then
 	isForced bool
 	isLost   bool
 }
@@ -89,6 +90,8 @@ func (s *Source) renew(ctx context.Context, h held) renewed {
 	switch {
 	case err != nil && !errors.Is(err, vault.ErrNotFound):
 		return keep(&errVault{err})
+	case h.unsaved && s.hasSignedOut(h.grant.Principal, h.signOuts): // before the lock was held
+		return renewed{why: NeverSignedIn}
 	case h.unsaved && current.Generation == h.base:
 		copied := *h.grant
 		copied.Meta = current.Meta
@@ -111,6 +114,13 @@ func (s *Source) renew(ctx context.Context, h held) renewed {
 		return s.end(ctx, l, current, ClientGone, nil)
 	}
 	return s.refresh(ctx, l, current, srv, reg, h.isLost)
+}
+
+// hasSignedOut is hasSignedOutLocked for the holder of a principal.
+func (s *Source) hasSignedOut(principal string, since uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holderLocked(principal).hasSignedOutLocked(since)
 }
 
 // refresh sends the refresh token of a grant, and saves the answer.

@@ -167,7 +167,7 @@ func (s *Source) notRegistered(srv *oauth.Server, redirectURI string, err error)
 
 // Complete exchanges the code of a sign-in for a grant, makes it durable, and then wakes those
 // that watch the principal. It ends with ctx only before the code is sent: that cannot be
-// repeated.
+// repeated. If the principal signs out meanwhile, the grant is not kept.
 func (s *Source) Complete(ctx context.Context, in *SignIn, code mcp.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -178,6 +178,8 @@ func (s *Source) Complete(ctx context.Context, in *SignIn, code mcp.Token) error
 	if err != nil {
 		return s.failure(err)
 	}
+	h, since := s.beginCompletion(in.Principal)
+	defer s.endCompletion(h)
 	tokens, err := s.cfg.OAuth.Token(ctx, in.Server, in.Client, request)
 	if err != nil {
 		return s.notCompleted(ctx, in, err)
@@ -191,39 +193,88 @@ func (s *Source) Complete(ctx context.Context, in *SignIn, code mcp.Token) error
 		URL: s.cfg.URL, AccessToken: tokens.Access, RefreshToken: tokens.Refresh, TokenType: "Bearer",
 		Scopes: tokens.Scopes, Expires: tokens.Expires, SignedIn: now,
 	}
-	base, saved := s.replace(ctx, g)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.holderLocked(in.Principal)
-	h.version++
-	h.looked = now
-	s.adoptLocked(h, g)
-	h.unsaved, h.base = !saved, base
-	s.stats.Last = Attempt{At: now, Issuer: in.Issuer, Resource: in.Resource}
+	if !s.replace(ctx, h, since, g) {
+		if err := s.revoke(ctx, g); err != nil {
+			s.cfg.Logger.WarnContext(ctx, "the grant of a sign-in is not kept, because its principal has signed out, and could not be revoked",
+				slog.String("backend", s.cfg.Backend), slog.String("principal", g.Principal), slog.Any("error", err))
+		}
+		return &Error{"you have signed out while the sign-in was being completed: start again", nil}
+	}
 	return nil
 }
 
-// replace saves a grant of a sign-in in place of any that has its key. If that fails, it is used
-// all the same, and saved later.
-func (s *Source) replace(ctx context.Context, g *vault.Grant) (base uint64, saved bool) {
-	err := func() error {
-		l, err := s.cfg.Vault.Lock(ctx, g)
-		if err != nil {
-			return err
+// beginCompletion returns the holder of a principal, which stays until endCompletion, and how often
+// the principal has signed out.
+func (s *Source) beginCompletion(principal string) (h *holder, signOuts uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h = s.holderLocked(principal)
+	h.completing++
+	return h, h.signOuts
+}
+
+func (s *Source) endCompletion(h *holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.completing--
+}
+
+// replace saves a grant of a sign-in in place of any that has its key, and takes it into use. If it
+// cannot be saved, it is used all the same, and saved later. It reports false, and keeps nothing, if
+// the principal has signed out since beginCompletion has returned since.
+func (s *Source) replace(ctx context.Context, h *holder, since uint64, g *vault.Grant) bool {
+	l, err := s.cfg.Vault.Lock(ctx, g)
+	if s.hasSignedOut(g.Principal, since) {
+		if err == nil {
+			l.Unlock()
 		}
-		defer l.Unlock()
-		before := &vault.Grant{GrantKey: g.GrantKey}
-		if err := l.Load(ctx, before); err != nil && !errors.Is(err, vault.ErrNotFound) {
-			return err
+		return false
+	}
+	var base uint64
+	if err == nil {
+		defer l.Unlock() // a sign-out that begins after take finds the grant in the vault
+		base, err = saveOver(ctx, l, g)
+	}
+	if !s.take(h, since, g, base, err == nil) {
+		if err != nil { // nothing is saved
+			return false
 		}
-		g.Meta, base = before.Meta, before.Generation
-		return l.Save(ctx, g)
-	}()
+		if err := l.Delete(ctx, g); err != nil {
+			s.cfg.Logger.ErrorContext(ctx, "the grant of a sign-in could not be deleted, although its principal has signed out",
+				slog.String("backend", s.cfg.Backend), slog.String("principal", g.Principal), slog.Any("error", err))
+		}
+		return false
+	}
 	if err != nil {
 		s.cfg.Logger.ErrorContext(ctx, "the grant of a sign-in could not be saved: it is used, and lost if the gateway ends before that succeeds",
 			slog.String("backend", s.cfg.Backend), slog.String("principal", g.Principal), slog.Any("error", err))
 	}
-	return base, err == nil
+	return true
+}
+
+// saveOver saves a grant in place of any that has its key, and returns the generation of that.
+func saveOver(ctx context.Context, l *vault.Lock, g *vault.Grant) (base uint64, err error) {
+	before := &vault.Grant{GrantKey: g.GrantKey}
+	if err := l.Load(ctx, before); err != nil && !errors.Is(err, vault.ErrNotFound) {
+		return 0, err
+	}
+	g.Meta = before.Meta
+	return before.Generation, l.Save(ctx, g)
+}
+
+// take makes the grant of a sign-in the one in use, unless its principal has signed out.
+func (s *Source) take(h *holder, since uint64, g *vault.Grant, base uint64, saved bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.hasSignedOutLocked(since) {
+		return false
+	}
+	h.version++
+	h.looked = g.SignedIn
+	s.adoptLocked(h, g)
+	h.unsaved, h.base = !saved, base
+	s.stats.Last = Attempt{At: g.SignedIn, Issuer: g.Issuer, Resource: g.Resource}
+	return true
 }
 
 // notCompleted returns the error of a code that was not exchanged.
@@ -262,21 +313,18 @@ func (s *Source) mayRegisterAnew(issuer string) bool {
 // SignOut deletes the grants of a principal, also those of former authorization servers, and
 // revokes them where the server supports that (RFC 7009). n is the number of those deleted. The
 // error is of those that could not be revoked or deleted; one that could not be revoked is
-// deleted all the same.
+// deleted all the same. A sign-in of the principal that is being completed by this process keeps no
+// grant.
 func (s *Source) SignOut(ctx context.Context, principal string) (n int, err error) {
+	// First: a grant that is taken into use before is in the vault, or unsaved, and none is later.
+	unsaved, base := s.leave(principal)
 	grants, err := s.cfg.Vault.Grants(ctx, principal, s.cfg.Backend)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.holderLocked(principal).leaving--
 		return 0, err
 	}
-	s.mu.Lock()
-	h := s.holderLocked(principal)
-	h.leaving++
-	var unsaved *vault.Grant
-	base := h.base
-	if h.unsaved {
-		unsaved = h.grant
-	}
-	s.mu.Unlock()
 	if unsaved != nil && !slices.ContainsFunc(grants, func(g *vault.Grant) bool { return g.GrantKey == unsaved.GrantKey }) {
 		grants = append(grants, unsaved)
 	}
@@ -291,12 +339,26 @@ func (s *Source) SignOut(ctx context.Context, principal string) (n int, err erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h = s.holderLocked(principal)
-	h.leaving = max(0, h.leaving-1)
+	h := s.holderLocked(principal)
+	h.leaving--
 	h.version++
 	h.ended = nil
 	s.adoptLocked(h, nil)
 	return n, errors.Join(errs...)
+}
+
+// leave begins a sign-out. It returns the grant in use if the vault does not have it, but the
+// generation base.
+func (s *Source) leave(principal string) (unsaved *vault.Grant, base uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holderLocked(principal)
+	h.leaving++
+	h.signOuts++
+	if h.unsaved {
+		unsaved = h.grant
+	}
+	return unsaved, h.base
 }
 
 // signOutOf deletes one grant. It has the lock, so that no renewal brings the grant back. unsaved, if not

@@ -150,14 +150,16 @@ type Stats struct {
 
 // holder is what is known of one principal.
 type holder struct {
-	principal string
-	grant     *vault.Grant // immutable; nil for none
-	serial    uint64       // of the access token: each new one has a greater number; 0 for none
-	spent     bool         // the access token had no life, and was used
-	version   uint64       // counts changes of grant by this process
-	leaving   int          // sign-outs by this process in progress
-	unsaved   bool         // the vault does not have grant, but the generation base
-	base      uint64
+	principal  string
+	grant      *vault.Grant // immutable; nil for none
+	serial     uint64       // of the access token: each new one has a greater number; 0 for none
+	spent      bool         // the access token had no life, and was used
+	version    uint64       // counts changes of grant by this process
+	completing int          // sign-ins by this process that are being completed
+	leaving    int          // sign-outs by this process in progress
+	signOuts   uint64       // counts those that have begun
+	unsaved    bool         // the vault does not have grant, but the generation base
+	base       uint64
 
 	looked  time.Time // when the vault was last read
 	looking *running  // the read in progress, or nil
