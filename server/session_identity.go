@@ -6,6 +6,8 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,14 +77,19 @@ func (k *sessionIdentity) scheduleLocked() {
 
 // expire ends the listens, unless there are other credentials meanwhile.
 func (k *sessionIdentity) expire() {
+	for _, use := range k.expired() {
+		use.cancel(errExpired) // outside the lock: it may run code of others
+	}
+}
+
+// expired returns the listens, if the credentials have ended.
+func (k *sessionIdentity) expired() []*identityUse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !hasEnded(k.latest) {
-		return
+		return nil
 	}
-	for use := range k.listens {
-		use.cancel(errExpired)
-	}
+	return slices.Collect(maps.Keys(k.listens))
 }
 
 // begin adds a listen and returns the identity that it is for, nil if none is known. If the

@@ -58,6 +58,7 @@ type post struct {
 	method      string
 	host, asked string // of the URL, and of the request if it differs
 	path, query string
+	force       bool // a question mark without a query
 	header      http.Header
 	body        string
 	length      int64 // added to the length of the body
@@ -65,7 +66,7 @@ type post struct {
 
 func (p *post) request(ctx context.Context) *http.Request {
 	req := &http.Request{
-		Method: p.method, URL: &url.URL{Scheme: "http", Host: p.host, Path: p.path, RawQuery: p.query}, Host: p.asked,
+		Method: p.method, URL: &url.URL{Scheme: "http", Host: p.host, Path: p.path, RawQuery: p.query, ForceQuery: p.force}, Host: p.asked,
 		Header: p.header, ContentLength: int64(len(p.body)) + p.length,
 	}
 	if p.body != "" {
@@ -105,6 +106,7 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 		{name: "plain", post: post{host: at, path: "/mcp", body: "{}"}},
 		{name: "without a path", post: post{host: at, body: "{}"}},
 		{name: "with a query", post: post{host: at, path: "/mcp", query: "a=b c&d", body: "{}"}},
+		{name: "with a question mark alone", post: post{host: at, path: "/mcp", force: true, body: "{}"}},
 		{name: "with a tab in the query", post: post{host: at, path: "/mcp", query: "a\tb", body: "{}"}},
 		{name: "with an end of line in the query", post: post{host: at, path: "/mcp", query: "a\r\nb", body: "{}"}},
 		{name: "with a path to be escaped", post: post{host: at, path: "/m\r\n ü%/x", body: "{}"}},

@@ -317,7 +317,8 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 	}
 	checkTextEdit(t, &o, ops)
 	for _, f := range [...]Field{FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, MetaVersion} {
-		checkWithText(t, &o, f, ops)
+		checkWithText(t, &o, f, "a\"b", ops)
+		checkWithText(t, &o, f, "a\xffb", ops)
 	}
 }
 
@@ -338,16 +339,16 @@ func checkUncopied(t testing.TB, e *Edit, o *Object, long int, want []byte) {
 
 // checkWithText changes a member's text with an edit and with WithText, and compares
 // the two objects and the results of further edits of them.
-func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
+func checkWithText(t testing.TB, o *Object, f Field, text string, ops []op) {
 	t.Helper()
 	var e Edit
-	e.SetText(f, "a\"b")
+	e.SetText(f, text)
 	want, err := e.Apply(o)
 	if err != nil {
 		t.Fatalf("%s of %q: %v", f.Key(), o.Bytes(), err)
 	}
 	before := bytes.Clone(o.Bytes())
-	got := o.WithText(f, "a\"b")
+	got := o.WithText(f, text)
 	if !bytes.Equal(o.Bytes(), before) {
 		t.Fatalf("%s of %q: the object is now %q", f.Key(), before, o.Bytes())
 	}
@@ -355,6 +356,10 @@ func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
 		if got.Has(f) != want.Has(f) || !bytes.Equal(got.Raw(f), want.Raw(f)) {
 			t.Fatalf("%q has %s: %v, %q; want %v, %q", want.Bytes(), f.Key(), got.Has(f), got.Raw(f), want.Has(f), want.Raw(f))
 		}
+	}
+	gotText, ok := got.Text(f)
+	if wantText, isText := want.Text(f); gotText != wantText || ok != isText {
+		t.Fatalf("%s of %q: %q, %v; want %q, %v", f.Key(), want.Bytes(), gotText, ok, wantText, isText)
 	}
 	if raw := got.Raw(f); cap(raw) != len(raw) {
 		t.Fatalf("%s of %q has room that others could write to", f.Key(), before)
