@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -192,10 +193,8 @@ func startsIn(slow time.Duration) *faultyserver.HTTP {
 	ready := time.Now().Add(slow)
 	s := gatewaytest.ServerWithTools(false, "x")
 	s.On["initialize"] = func(x *faultyserver.Exchange) {
-		select {
-		case <-time.After(time.Until(ready)):
+		if backoff.Sleep(x.R.Context(), time.Until(ready)) {
 			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"use x"}`)
-		case <-x.R.Context().Done():
 		}
 	}
 	s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[],"by":"x"}`)

@@ -170,17 +170,17 @@ func (r *randomUsers) tryToCall(user, tool string) {
 	}
 }
 
-// A thousand users with equal lists have one of them in memory, and one view: a longer list does not
-// make a user larger.
+// Four hundred users with equal lists have one of them in memory, and one view: a longer list does
+// not make a user larger.
 func TestEqualListsOfUsersAreOne(t *testing.T) {
-	n := 1000
+	n := 400
 	if testing.Short() {
 		n = 40
 	}
 	// What other tests have left may be freed between two readings of the heap.
 	var short, long, size int
 	for range 3 {
-		short, _ = memoryOfUsers(t, n/4, 1)
+		short, _ = memoryOfUsers(t, n, 1)
 		long, size = memoryOfUsers(t, n, 300)
 		t.Logf("a user has %d bytes with one tool, and %d bytes with 300 tools of %d bytes", short, long, size)
 		if short > 0 && long-short <= size/2 {

@@ -37,8 +37,11 @@ func Jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// Sleep waits for d. It reports false if ctx ended first.
+// Sleep waits for d, if it is more than zero. It reports false if ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

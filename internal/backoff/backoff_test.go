@@ -55,5 +55,8 @@ func TestSleep(t *testing.T) {
 		if backoff.Sleep(ctx, time.Minute) || time.Since(began) != 2*time.Second {
 			t.Errorf("slept until %v, want 2s", time.Since(began))
 		}
+		if backoff.Sleep(ctx, 0) || !backoff.Sleep(t.Context(), 0) || time.Since(began) != 2*time.Second {
+			t.Errorf("nothing to sleep: until %v, want 2s", time.Since(began))
+		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 )
@@ -51,10 +52,8 @@ func countdown(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		if err := call.Log(ctx, mcp.LogInfo, "countdown", message); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, time.Duration(in.StepMs)*time.Millisecond) {
 			return nil, ctx.Err()
-		case <-time.After(time.Duration(in.StepMs) * time.Millisecond):
 		}
 	}
 	return mux.Say("Lift-off after %d steps.", in.From), nil

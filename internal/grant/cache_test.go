@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/oauth"
 )
 
@@ -27,9 +28,7 @@ type issued struct {
 }
 
 func (i *issued) request(ctx context.Context) (string, time.Time, error) {
-	select {
-	case <-time.After(i.slow):
-	case <-ctx.Done():
+	if !backoff.Sleep(ctx, i.slow) {
 		return "", time.Time{}, ctx.Err()
 	}
 	i.mu.Lock()

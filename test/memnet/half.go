@@ -54,7 +54,9 @@ func (h *half) tryRead(p []byte) (n int, changed <-chan struct{}, err error) {
 		return 0, h.changed, h.readErr
 	}
 	n = copy(p, h.buf)
-	h.buf = h.buf[n:]
+	if h.buf = h.buf[n:]; len(h.buf) == 0 {
+		h.buf = nil // an idle connection holds no memory
+	}
 	h.announceLocked()
 	return n, nil, nil
 }
@@ -181,7 +183,11 @@ func (d *deadline) wait(changed <-chan struct{}) error {
 	at, moved := d.get()
 	var expired <-chan time.Time
 	if !at.IsZero() {
-		t := time.NewTimer(time.Until(at))
+		left := time.Until(at)
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		t := time.NewTimer(left)
 		defer t.Stop()
 		expired = t.C
 	}
