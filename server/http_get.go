@@ -61,9 +61,12 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.startListen(ctx, sess, identity, s.missedBefore(c, sent), c, nil) {
+	changes := s.startListen(ctx, sess, identity, s.missedBefore(c, sent), c, nil)
+	if changes == nil {
 		return refuseDraining(mcp.ID{})
 	}
+	defer changes.end()
+	defer cancel(nil)
 	defer stopTimer(atExpiry(identity, func() { entry.tearDown(errExpired) }))
 	p.beginStream()
 	s.writeStream(p, sess, c, ctx.Done())

@@ -32,7 +32,7 @@ const (
 type inflight struct {
 	kind    kind
 	profile string            // of listens and connections
-	stop    func(why error)   // ends it
+	stop    func(why error)   // ends it; nil for inner listens, which end with their streams
 	x       *session.Exchange // of calls and listens that have one
 	parked  *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
 	times   *mcp.Timeline     // of the request, or nil

@@ -40,53 +40,84 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 	}
 }
 
-// startListen starts a listen for the changes in the session's view, until ctx ends. It
-// first sends what may have changed before, and then clears the mark on the consumer,
-// which may be nil. It returns at once. A goroutine runs as long as the Handler needs
-// one; Shutdown and Close wait for the listen, and so does the group unless it is nil.
-// startListen reports false if the server is draining.
-func (s *Server) startListen(ctx context.Context, sess *session.Session, identity *mcp.Identity, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
-	ctx, cancel := context.WithCancelCause(ctx)
-	entry := &inflight{kind: kindInnerListen, stop: cancel}
-	if !s.inflight.add(entry) {
-		cancel(errDraining)
-		return false
+// innerListen is the listen for the changes in a session's view. It has a goroutine only as
+// long as the Handler needs one. Shutdown and Close wait for it.
+type innerListen struct {
+	inflight
+
+	server *Server
+	scope  *mcp.Scope
+	group  *sync.WaitGroup // waits for it, too, unless nil
+
+	mu      sync.Mutex
+	unwatch func() // ends it, if it goes on without a goroutine
+	ended   bool   // end was called
+}
+
+// startListen starts a listen for the changes in the session's view, until ctx ends and then
+// end is called. It first sends what may have changed before, and then clears the mark on the
+// consumer, which may be nil. It returns at once. It returns nil if the server is draining.
+func (s *Server) startListen(ctx context.Context, sess *session.Session, identity *mcp.Identity, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) *innerListen {
+	l := &innerListen{inflight: inflight{kind: kindInnerListen}, server: s, scope: sess.Scope, group: group}
+	if !s.inflight.add(&l.inflight) {
+		return nil
 	}
 	if group != nil {
 		group.Add(1)
 	}
-	finish := func() {
-		cancel(nil)
-		s.inflight.remove(entry)
-		if group != nil {
-			group.Done()
-		}
-	}
 	// Ends when the Handler returns, which may be before the listen has ended; Shutdown
-	// and Close wait for its entry.
+	// and Close wait for the listen.
 	go func() {
 		var stop func()
 		// Deferred, because a Handler may end its goroutine instead of returning.
-		defer func() {
-			if stop == nil {
-				finish()
-				return
-			}
-			context.AfterFunc(ctx, func() { // ctx ends with the stream, or with a shutdown
-				defer finish()
-				defer s.logPanic(sess.Scope)
-				stop()
-			})
-		}()
+		defer func() { l.handled(stop) }()
 		stop = s.listenLoop(ctx, sess, identity, missed, consumer)
 	}()
-	return true
+	return l
 }
 
-// goListen calls f on another goroutine, as an inner listen that stop ends. It returns at
-// once, and reports false if the server is draining.
-func (s *Server) goListen(stop func(why error), f func()) bool {
-	entry := &inflight{kind: kindInnerListen, stop: stop}
+// handled is called after the Handler has returned. The listen goes on if stop is not nil.
+func (l *innerListen) handled(stop func()) {
+	l.mu.Lock()
+	goesOn := stop != nil && !l.ended
+	if goesOn {
+		l.unwatch = stop
+	}
+	l.mu.Unlock()
+	if !goesOn {
+		l.finish(stop)
+	}
+}
+
+// end must be called once the context of the listen has ended. It waits for nothing but a
+// message that is being sent.
+func (l *innerListen) end() {
+	l.mu.Lock()
+	stop := l.unwatch
+	l.unwatch, l.ended = nil, true
+	l.mu.Unlock()
+	if stop != nil {
+		l.finish(stop)
+	}
+}
+
+func (l *innerListen) finish(stop func()) {
+	defer func() {
+		l.server.inflight.remove(&l.inflight)
+		if l.group != nil {
+			l.group.Done()
+		}
+	}()
+	if stop != nil {
+		defer l.server.logPanic(l.scope)
+		stop()
+	}
+}
+
+// goListen calls f on another goroutine, as an inner listen. It returns at once, and reports
+// false if the server is draining.
+func (s *Server) goListen(f func()) bool {
+	entry := &inflight{kind: kindInnerListen}
 	if !s.inflight.add(entry) {
 		return false
 	}

@@ -60,7 +60,7 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, identity 
 		}
 	}
 	follow := func() { s.listenResource(sess, identity, all, sub) } //nolint:contextcheck // it outlives the request
-	if first && !s.goListen(sub.cancel, follow) {
+	if first && !s.goListen(follow) {
 		all.settle(sub, errShuttingDown())
 		close(sub.done)
 	}

@@ -482,7 +482,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, identity 
 		e.tasks.unwatch(task)
 		cancel(errTaskOver)
 	}
-	if !s.goListen(cancel, func() {
+	if !s.goListen(func() {
 		defer ended()
 		follow := func(ctx context.Context, identity *mcp.Identity) {
 			req := listenRequest(sess, identity, listen.Filter{TaskIDs: []string{id}})

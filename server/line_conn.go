@@ -500,7 +500,12 @@ func isInvalidCancel(m *mcp.Message, err error) bool {
 func (c *lineConn) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.cancelListen = cancel
-	c.server.startListen(ctx, c.legacy, c.identity, missedNothing, nil, &c.wg)
+	if changes := c.server.startListen(ctx, c.legacy, c.identity, missedNothing, nil, &c.wg); changes != nil {
+		c.cancelListen = func() {
+			cancel()
+			changes.end()
+		}
+	}
 }
 
 // initializeOutcome is the outcome of an initialize.
