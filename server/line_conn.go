@@ -499,10 +499,10 @@ func isInvalidCancel(m *mcp.Message, err error) bool {
 // listen sends changes to the client for as long as the pipe lives. finish waits for it.
 func (c *lineConn) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	c.cancelListen = cancel
-	if changes := c.server.startListen(ctx, c.legacy, c.identity, missedNothing, nil, &c.wg); changes != nil {
-		c.cancelListen = func() {
-			cancel()
+	changes := c.server.startListen(ctx, c.legacy, c.identity, missedNothing, nil, &c.wg)
+	c.cancelListen = func() {
+		cancel()
+		if changes != nil {
 			changes.end()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,5 +171,51 @@ func TestPanicAtTheEndOfAWatch(t *testing.T) {
 			t.Errorf("%d panics, want 1", got)
 		}
 		equal(t, "ping", s.post(raw("1", "ping", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	})
+}
+
+// A watch whose stream ends before Watch has returned is stopped then, once.
+func TestWatchThatReturnsLate(t *testing.T) {
+	var stopped atomic.Int32
+	h := watchHandler{failOnListen(t), func(context.Context, mcp.Caller) (func(), error) {
+		time.Sleep(time.Minute)
+		return func() { stopped.Add(1) }, nil
+	}}
+	bubble(t, h, server.Config{}, func(s *site) {
+		st := s.open(s.ctx(), http.MethodGet, "", s.session())
+		synctest.Wait()
+		st.close()
+		s.advance(30 * time.Second)
+		if n := stopped.Load(); n != 0 {
+			t.Errorf("stopped %d times before Watch has returned", n)
+		}
+		s.advance(time.Minute)
+		if n := stopped.Load(); n != 1 {
+			t.Errorf("stopped %d times, want once", n)
+		}
+	})
+}
+
+// The context of a watch ends before the watch is stopped, even if the client is still
+// connected.
+func TestContextOfAWatchEndsFirst(t *testing.T) {
+	var stopped atomic.Bool
+	h := watchHandler{failOnListen(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+		return func() {
+			stopped.Store(true)
+			if ctx.Err() == nil {
+				t.Error("stopped before its context had ended")
+			}
+		}, acknowledgeListen(ctx, c)
+	}}
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.session()
+		s.open(s.ctx(), http.MethodGet, "", sess)
+		synctest.Wait()
+		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
+		synctest.Wait()
+		if !stopped.Load() {
+			t.Error("the watch goes on after the session has ended")
+		}
 	})
 }
