@@ -170,10 +170,10 @@ func (r *randomUsers) tryToCall(user, tool string) {
 	}
 }
 
-// Four hundred users with equal lists have one of them in memory, and one view: a longer list does
-// not make a user larger.
+// A thousand users with equal lists have one of them in memory, and one view: a longer list does not
+// make a user larger.
 func TestEqualListsOfUsersAreOne(t *testing.T) {
-	n := 400
+	n := 1000
 	if testing.Short() {
 		n = 40
 	}
