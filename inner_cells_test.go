@@ -117,7 +117,7 @@ type held struct {
 
 	mu     sync.Mutex
 	ids    map[string]string // of the requests, by the names of the tools
-	closed map[string]bool   // calls whose connection the gateway has closed
+	closed map[string]bool   // calls on connections that the gateway has closed
 	free   map[string]chan struct{}
 }
 

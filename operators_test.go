@@ -27,7 +27,7 @@ func asking(path, remote, principal string) *http.Request {
 	return r
 }
 
-// Operators are those for whom the condition is true; without one, and with a policy, the
+// Operators are the principals that meet the condition; without one, and with a policy, the
 // callers on this machine; and without both, all that may call. The listener of the operator
 // is always theirs, and /healthz is everybody's.
 func TestOperators(t *testing.T) {

@@ -132,7 +132,7 @@ func TestViewsOfManyConnections(t *testing.T) {
 	}
 }
 
-// BenchmarkPolicy measures a list, a call, and a call whose arguments are judged, with and
+// BenchmarkPolicy measures a list, a call, and a call with judged arguments, with and
 // without a policy, and a view that is made anew.
 func BenchmarkPolicy(b *testing.B) {
 	for _, tc := range []struct {

@@ -337,7 +337,7 @@ func TestClaimsChange(t *testing.T) {
 	})
 }
 
-// A task belongs to who has started it, as long as its tool is visible.
+// A task belongs to the principal that has started it, as long as its tool is visible.
 func TestPolicyOfTasks(t *testing.T) {
 	g, o := withPolicy(t, officeRules(), nil)
 	boss, staff := person("ann", "staff boss"), person("ann", "staff")

@@ -130,7 +130,7 @@ func TestNoSignInAtCallbackPort(t *testing.T) {
 	}
 }
 
-// A gateway whose pages have another port than before, as one on stdio has, uses the port that it
+// A gateway with pages at another port than before, as one on stdio has, uses the port that it
 // is registered with as long as that is free, and registers anew if it is not. No other port is
 // assumed to be allowed (RFC 8252, section 7.3, is not what all servers do).
 func TestSignInReusesTheRegisteredPort(t *testing.T) {

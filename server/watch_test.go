@@ -174,7 +174,7 @@ func TestPanicAtTheEndOfAWatch(t *testing.T) {
 	})
 }
 
-// A watch whose stream ends before Watch has returned is stopped then, once.
+// A watch is stopped once if its stream ends before Watch has returned.
 func TestWatchThatReturnsLate(t *testing.T) {
 	var stopped atomic.Int32
 	h := watchHandler{failOnListen(t), func(context.Context, mcp.Caller) (func(), error) {

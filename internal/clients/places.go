@@ -97,7 +97,7 @@ func (p Places) existing(f File) []string {
 	})
 }
 
-// matching returns the files in one folder whose names match the last element of a path. A
+// matching returns the files in one folder with names that match the last element of a path. A
 // filepath.Glob would read special characters of the folder, too.
 func matching(path string) []string {
 	entries, err := os.ReadDir(filepath.Dir(path))

@@ -343,7 +343,7 @@ func TestSignOutIsAnEvent(t *testing.T) {
 	})
 }
 
-// slowStore is a store whose next list of names is late.
+// slowStore is a store that returns its next list of names late.
 type slowStore struct {
 	vault.Store
 

@@ -15,7 +15,7 @@
 // caller that waits to write would not see this.
 //
 // A request that needs more than HTTP/1.1 on a plain connection is made by an
-// [http.Transport]: one with TLS, and thereby HTTP/2, one to a proxy, one whose headers change
+// [http.Transport]: one with TLS, and thereby HTTP/2, one to a proxy, one with headers that change
 // how the connection is used or what is sent before the body, and one with a body of unknown
 // length. So is every request on a system that cannot check a connection without reading from
 // it.

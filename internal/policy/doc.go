@@ -30,7 +30,7 @@
 // # Classes
 //
 // Rules read a few values of the principal and of its client. Compile collects them, and
-// principals for whom they are equal have the same [Class] and see the same. So lists are made
+// principals with equal ones have the same [Class] and see the same. So lists are made
 // for each class, not for each principal.
 //
 // # Bounds

@@ -80,7 +80,7 @@ func TestGatewayShutsDown(t *testing.T) {
 	})
 }
 
-// A gateway whose calls do not end soon refuses what it is sent.
+// A gateway refuses what it is sent if its calls do not end soon.
 func TestGatewayShutsDownSlowly(t *testing.T) {
 	t.Parallel()
 	relayed(t, func(w *world) {

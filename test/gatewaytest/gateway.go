@@ -254,7 +254,7 @@ func (h *Gateway) Listen(headers ...Header) *EventStream {
 	return h.Stream(h.Request(h.T.Context(), http.MethodGet, "", headers...))
 }
 
-// Stream makes a request whose response is an event stream.
+// Stream makes a request that is answered with an event stream.
 func (h *Gateway) Stream(r *http.Request) *EventStream {
 	h.T.Helper()
 	res, err := h.HTTP.Do(r)

@@ -137,7 +137,7 @@ func (r *resting) title() string {
 	return tool.Title
 }
 
-// resters returns the gateways whose backend rests, and their hosts.
+// resters returns the gateways with a backend at rest, and their hosts.
 func (w *world) resters() map[*gateway]*resting {
 	all := make(map[*gateway]*resting)
 	for _, g := range w.gateways {
@@ -158,7 +158,7 @@ func (w *world) endIdle() {
 	}
 }
 
-// checkOffers checks that each gateway whose backend rests knows the present tools. The
+// checkOffers checks that each gateway with a backend at rest knows the present tools. The
 // backend was just used.
 func (w *world) checkOffers() {
 	now, _ := w.backend.look()

@@ -136,7 +136,7 @@ func writeImported(ctx context.Context, e *command.Env, o *importOutput) error {
 	return err
 }
 
-// replaceFile writes a file whose folder may be new.
+// replaceFile writes a file, in a folder that may be new.
 func replaceFile(ctx context.Context, path string, file *safefile.File, limit int64, text, lock string) error {
 	if !file.Exists {
 		again, err := safefile.Read(path, limit)

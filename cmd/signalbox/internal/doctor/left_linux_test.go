@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 )
 
-// A process whose gateway is gone is found, and one that a gateway owns is not.
+// A process is found after its gateway has gone, and not while a gateway owns it.
 func TestLeftProcesses(t *testing.T) {
 	t.Parallel()
 	e := commandtest.New(t, "")

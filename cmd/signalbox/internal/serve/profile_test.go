@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A path below that of an endpoint selects a profile, whose existence the gateway decides.
+// A path below that of an endpoint selects a profile, and the gateway decides whether it exists.
 func TestProfileRoutes(t *testing.T) {
 	t.Parallel()
 	shows := func(endpoint string) http.Handler {
