@@ -263,6 +263,9 @@ func (b *bench) red(keys string) []marks.Verdict {
 // value. A value that misses its mark within its bound is printed and is no error.
 func (b *bench) judge() error {
 	verdicts := marks.Judge(marks.All(), &b.found, b.short)
+	if marks.IsSlow(&b.found) {
+		b.printf("a slow machine: some ratios have wider bounds")
+	}
 	if err := marks.Print(b.out, verdicts); err != nil {
 		return err
 	}

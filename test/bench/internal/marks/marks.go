@@ -61,6 +61,8 @@ type Mark struct {
 	// Bound, unless it is 0, is the regression bound: the value that has been reached, with
 	// room for noise, if that is far from the mark on either side.
 	Bound float64
+	// Slow, unless it is 0, is the bound on a slow machine, as IsSlow reports it.
+	Slow float64
 	// Unit is printed after the values.
 	Unit string
 	// Short marks a value that the short form judges: a ratio within one run, or a count. A
@@ -128,14 +130,32 @@ func (v Verdict) String() string {
 		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, want)
 }
 
+// On a slow machine the yardstick takes more than slowFrom CPU seconds for the 1000 calls of
+// slowKey. The machine of docs/performance.md needs 0.042, and the slow ones seen so far 0.065.
+const (
+	slowKey  = "calls/100 B/RP legacy/cpu"
+	slowFrom = 0.055
+)
+
+// IsSlow reports whether the findings are those of a slow machine, where one and the same
+// program has larger ratios to the yardstick than elsewhere. Without the value that decides
+// it, the machine is not slow.
+func IsSlow(f *Findings) bool {
+	s, ok := f.Get(slowKey)
+	return ok && s.Median > slowFrom
+}
+
 // Judge compares the findings with marks. If short is true, it judges only those of the
 // short form. A mark without values has no verdict.
 func Judge(all []Mark, f *Findings, short bool) []Verdict {
-	values := f.All()
+	values, slow := f.All(), IsSlow(f)
 	var verdicts []Verdict
 	for _, m := range all {
 		if short && !m.Short {
 			continue
+		}
+		if slow && m.Slow != 0 {
+			m.Bound = m.Slow
 		}
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			if matches(m.Keys, key) && values[key].Rounds > 0 {

@@ -123,6 +123,37 @@ func TestBoundBesideAMarkThatIsKept(t *testing.T) {
 	}
 }
 
+// TestSlowMachine checks that the wider bounds apply on a slow machine only, and to those
+// marks alone that have them.
+func TestSlowMachine(t *testing.T) {
+	all := []Mark{
+		{Name: "cost", Keys: "*/*/*/cost", Limit: 1.2, Bound: 1.4, Slow: 1.7},
+		{Name: "speed", Keys: "*/*/*/speed", Limit: 0.9, Slow: 0.7, Least: true},
+		{Name: "count", Keys: "*/*/*/count", Limit: 1, Bound: 2},
+	}
+	const key = "calls/100 B/RP legacy/cpu"
+	for _, tt := range []struct {
+		yardstick, value float64
+		red              string
+	}{
+		{0, 1.5, "cost"}, {slowFrom, 1.5, "cost"}, {slowFrom + 0.001, 1.5, ""}, {slowFrom + 0.001, 1.8, "cost"},
+		{0, 0.8, "speed"}, {slowFrom, 0.8, "speed"}, {slowFrom + 0.001, 0.8, ""}, {slowFrom + 0.001, 0.6, "speed"},
+		{slowFrom + 0.001, 2.1, "cost count"},
+	} {
+		f := found(map[string]float64{"g/a/x/cost": tt.value, "g/a/x/speed": tt.value, "g/a/x/count": tt.value})
+		if tt.yardstick != 0 {
+			f.Set(key, stats.Of(tt.yardstick))
+		}
+		var red []string
+		for _, v := range Red(Judge(all, f, false)) {
+			red = append(red, v.Name)
+		}
+		if got := strings.Join(red, " "); got != tt.red {
+			t.Errorf("%v at a yardstick of %v: %q fail, want %q", tt.value, tt.yardstick, got, tt.red)
+		}
+	}
+}
+
 func TestFindingsOfNoRoundsAreNone(t *testing.T) {
 	f := new(Findings)
 	f.Set("a", stats.Summary{})
@@ -172,6 +203,10 @@ func TestTable(t *testing.T) {
 		}
 		if v := (Verdict{Mark: m, Value: stats.Of(m.Bound)}); m.Bound != 0 && v.Kept() && v.margin() < 0.4*m.Limit {
 			t.Errorf("%s: the bound %v is hardly better than the mark", m.Name, m.Bound)
+		}
+		ordinary, slow := Verdict{Mark: m, Value: stats.Of(m.bound())}, Verdict{Mark: m, Value: stats.Of(m.Slow)}
+		if m.Slow != 0 && slow.margin() >= ordinary.margin() {
+			t.Errorf("%s: the bound %v on a slow machine is not wider than %v", m.Name, m.Slow, m.bound())
 		}
 	}
 }
