@@ -48,7 +48,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		return nil, errors.Join(errors.New("there is no window of the answer"), err)
 	}
-	arriving := jsonrpc.NewArriving(a, b.from, func() {
+	arriving := jsonrpc.NewArriving(&a, b.from, func() {
 		b.stops.Add(1)
 		body.CloseWithError(context.Canceled)
 	})

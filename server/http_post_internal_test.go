@@ -126,5 +126,5 @@ func arrived(t *testing.T, answer string) *jsonrpc.Arriving {
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		t.Errorf("there is no window of the answer: %v", err)
 	}
-	return jsonrpc.NewArriving(a, mcp.V20260728, func() {})
+	return jsonrpc.NewArriving(&a, mcp.V20260728, func() {})
 }

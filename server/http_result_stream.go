@@ -20,8 +20,11 @@ import (
 // resultStream is a result that is written to the client while it arrives. It is the
 // Source of a [session.ResultStream].
 type resultStream struct {
+	session.ResultStream
+
 	result *jsonrpc.Arriving
 	head   []byte                   // of the response, up to the result
+	room   [64]byte                 // for most heads
 	writer atomic.Pointer[response] // nil until a response writes it
 	left   int64                    // of the length that was announced for the result, if one was
 }
@@ -36,8 +39,10 @@ func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (ta
 		!revision.Passes(req.Client.Version, req.Method, a) || !c.request.encoder.preparePass(req, a) {
 		return false, nil
 	}
-	src := &resultStream{result: a, head: appendResultHead(make([]byte, 0, 64), c.x.ID())}
-	f := session.NewResultStream(src)
+	src := &resultStream{result: a}
+	src.head = appendResultHead(src.room[:0], c.x.ID())
+	f := &src.ResultStream
+	f.Source = src
 	if !c.x.OfferResultStream(f) {
 		return false, nil
 	}

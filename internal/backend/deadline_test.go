@@ -414,7 +414,7 @@ func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration)
 	if whole, err := a.Begin(); whole != nil || err != nil {
 		return nil, errors.Join(errors.New("there is no window"), err)
 	}
-	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() { body.Close() })
+	arriving := jsonrpc.NewArriving(&a, mcp.V20251125, func() { body.Close() })
 	if taken, err := c.Extension().Receive(ctx, arriving); !taken || err != nil {
 		return nil, errors.Join(errors.New("it was not taken"), err)
 	}

@@ -31,8 +31,8 @@ type Arrival struct {
 // NewArrival returns an Arrival that reads one response from r up to the end of r. size
 // is the announced length, or negative; it is a hint only. most is the maximal length
 // of the response in bytes.
-func NewArrival(r io.Reader, size int64, lim mcp.Limits, most int) *Arrival {
-	return &Arrival{text: jsonscan.NewArrival(r, size, jsonscan.Limits(lim), most)}
+func NewArrival(r io.Reader, size int64, lim mcp.Limits, most int) Arrival {
+	return Arrival{text: jsonscan.NewArrival(r, size, jsonscan.Limits(lim), most)}
 }
 
 // Begin reads until the message ends and returns its text, or until a window of it (63

@@ -4,11 +4,9 @@
 package jsonrpc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
@@ -30,14 +28,22 @@ type Arriving struct {
 	stop    func()
 	stopped atomic.Bool
 	around  []func(taking bool)
-	result  *mcp.Result
+	result  mcp.Result
 	to      io.Writer // of Flow
+
+	// Memory for what most results need of the slices above.
+	idRoom     [24]byte
+	frontRoom  [64]byte
+	aroundRoom [1]func(taking bool)
 }
 
 // NewArriving returns the result after a has read its head. stop makes reading the rest
 // fail; it must not wait and may be called more than once.
 func NewArriving(a *Arrival, from mcp.Version, stop func()) *Arriving {
-	return &Arriving{From: from, arrival: a, head: a.Head(), stop: stop, passage: jsonscan.Passage{ID: bytes.Clone(a.text.ID()), Complete: true}}
+	r := &Arriving{From: from, arrival: a, head: a.Head(), stop: stop}
+	r.around = r.aroundRoom[:0]
+	r.passage = jsonscan.Passage{ID: append(r.idRoom[:0], a.text.ID()...), Front: r.frontRoom[:0], Complete: true}
+	return r
 }
 
 // Head returns the members that have arrived completely. More may follow.
@@ -64,7 +70,7 @@ func (a *Arriving) PutText(f mcp.Field, s string) {
 // beginMember begins a member at the front of the result.
 func (a *Arriving) beginMember(f mcp.Field) {
 	a.Omit(f)
-	front := slices.Grow(a.passage.Front, 64) // mostly enough
+	front := a.passage.Front
 	if len(front) > 0 {
 		front = append(front, ',')
 	}
@@ -123,18 +129,22 @@ func (a *Arriving) deliver(isError string) error {
 	if isError != "" {
 		text = `{"isError":` + isError + `}`
 	}
-	res, err := mcp.NewResult([]byte(text))
+	obj, err := mcp.ParseObject([]byte(text))
 	if err != nil {
 		return err
 	}
-	res.Delivered = true
-	a.result = res
+	a.result = mcp.Result{Object: obj, Delivered: true}
 	return nil
 }
 
 // Result returns what is known of a result that was delivered completely: its isError.
-// The Handler returns it.
-func (a *Arriving) Result() *mcp.Result { return a.result }
+// The Handler returns it. It is nil if the result was not delivered.
+func (a *Arriving) Result() *mcp.Result {
+	if !a.result.Delivered {
+		return nil
+	}
+	return &a.result
+}
 
 // ErrNotTaken is wrapped by the error of an Arriving that ended early because of its
 // client.

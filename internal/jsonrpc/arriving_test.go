@@ -35,7 +35,7 @@ func arrivingIn(t *testing.T, front, rest string, end error, announced bool) *Ar
 	if whole, err := a.Begin(); whole != nil || err != nil || a.Head() == nil {
 		t.Fatalf("%.60s shows no result (%v)", text, err)
 	}
-	return NewArriving(a, mcp.V20251125, func() {})
+	return NewArriving(&a, mcp.V20251125, func() {})
 }
 
 type failing struct{ err error }

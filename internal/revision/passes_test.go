@@ -20,7 +20,7 @@ func arriving(t *testing.T, from mcp.Version, front string) *jsonrpc.Arriving {
 	if whole, err := a.Begin(); whole != nil || err != nil || a.Head() == nil {
 		t.Fatalf("%.60s shows no result (%v)", text, err)
 	}
-	return jsonrpc.NewArriving(a, from, func() {})
+	return jsonrpc.NewArriving(&a, from, func() {})
 }
 
 // A result that needs a conversion is not passed on before it is complete.

@@ -14,7 +14,7 @@ type ResultStream struct {
 	// Source is the data to write. It belongs to the code that made the ResultStream.
 	Source any
 
-	done chan struct{}
+	done chan struct{} // made when it is offered
 
 	// Below: guarded by the core's lock until done is closed.
 	taken bool
@@ -23,12 +23,8 @@ type ResultStream struct {
 	gone  <-chan struct{} // of the consumer that it was offered to
 }
 
-// NewResultStream returns a ResultStream that has not been offered.
-func NewResultStream(source any) *ResultStream {
-	return &ResultStream{Source: source, done: make(chan struct{})}
-}
-
-// Done returns a channel that is closed when the ResultStream is no longer written.
+// Done returns a channel that is closed when the ResultStream is no longer written. It must
+// not be called before OfferResultStream has reported true.
 func (f *ResultStream) Done() <-chan struct{} { return f.done }
 
 // IsDone reports whether the channel of Done is closed.
@@ -83,7 +79,7 @@ func (x *Exchange) OfferResultStream(f *ResultStream) bool {
 		return false
 	}
 	x.form = JSON
-	s.resultStream, f.gone = f, s.consumer.gone
+	s.resultStream, f.done, f.gone = f, make(chan struct{}), s.consumer.gone
 	s.wakeLocked()
 	return true
 }

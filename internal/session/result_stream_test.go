@@ -43,14 +43,14 @@ func wantResultEnd(t *testing.T, f *session.ResultStream, want error) {
 func TestResultStream(t *testing.T) {
 	r := rules()
 	x, c := streaming(t, r)
-	f := session.NewResultStream("source")
+	f := &session.ResultStream{Source: "source"}
 	if !x.OfferResultStream(f) || !isWoken(c) {
 		t.Fatal("the ResultStream was refused, or the consumer was not woken")
 	}
 	if got := x.Form(true); got != session.JSON {
 		t.Errorf("Form = %v, want JSON", got)
 	}
-	if x.OfferResultStream(session.NewResultStream(nil)) {
+	if x.OfferResultStream(new(session.ResultStream)) {
 		t.Error("a second flow was taken")
 	}
 	if got := c.TakeResultStream(); got != f || got.Source != "source" {
@@ -78,7 +78,7 @@ func TestResultStreamExcludesOtherMessages(t *testing.T) {
 	r := rules()
 	r.Limits.Progress = session.RateLimit{Burst: 1, Every: time.Hour}
 	x, c := streaming(t, r)
-	x.OfferResultStream(session.NewResultStream(nil))
+	x.OfferResultStream(new(session.ResultStream))
 	mustAppend(t, x.Stream(), plain("a"))
 	for i := range 2 {
 		if due, full, err := x.Report(progress(i+1), someTime()); !due.IsZero() || full != nil || err != nil {
@@ -120,7 +120,7 @@ func TestOfferResultStreamRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x, c := streaming(t, rules())
 			tt.spoil(x, c)
-			f := session.NewResultStream(nil)
+			f := new(session.ResultStream)
 			if x.OfferResultStream(f) {
 				t.Error("the flow was taken")
 			}
@@ -156,7 +156,7 @@ func TestResultStreamWithoutConsumer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x, c := streaming(t, rules())
-			f := session.NewResultStream(nil)
+			f := new(session.ResultStream)
 			x.OfferResultStream(f)
 			tt.end(x, c, f)
 			wantResultEnd(t, f, tt.want)
@@ -177,7 +177,7 @@ func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, c := streaming(t, rules())
-			f := session.NewResultStream(nil)
+			f := new(session.ResultStream)
 			x.OfferResultStream(f)
 			c.TakeResultStream()
 			end(x, c)
@@ -193,7 +193,7 @@ func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 // then is not written.
 func TestResultStreamOfEndedExchange(t *testing.T) {
 	x, c := streaming(t, rules())
-	f := session.NewResultStream(nil)
+	f := new(session.ResultStream)
 	x.OfferResultStream(f)
 	x.Finish(plain("sorry"))
 	if c.TakeResultStream() != nil {

@@ -39,6 +39,7 @@ type Stream struct {
 	lastPos      uint64   // position of the last message that a consumer took
 	log          *history // of the messages that consumers took; nil if the stream is not resumable
 	consumer     *Consumer
+	first        Consumer      // is sufficient for most requests
 	resultStream *ResultStream // that the receiver gets instead of messages, or nil
 	attached     int           // consumers that have not detached, superseded ones included
 	space        chan struct{} // closed when there is space again; nil while none is waiting
@@ -76,7 +77,11 @@ func (s *Stream) attachLocked(wake chan struct{}) *Consumer {
 
 // attachAtLocked attaches a consumer that takes the messages after a position.
 func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Consumer {
-	c := &Consumer{stream: s, wake: wake, pos: pos}
+	c := &s.first
+	if c.stream != nil {
+		c = new(Consumer)
+	}
+	c.stream, c.wake, c.pos = s, wake, pos
 	s.revokeLocked()
 	s.consumer = c
 	s.attached++

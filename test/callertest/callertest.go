@@ -173,7 +173,7 @@ func useReceive(ctx context.Context, c mcp.Caller) error {
 	if whole, err := a.Begin(); whole != nil || err != nil {
 		return errors.Join(errors.New("the result does not arrive in parts"), err)
 	}
-	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() {})
+	arriving := jsonrpc.NewArriving(&a, mcp.V20251125, func() {})
 	taken, err := c.Extension().Receive(ctx, arriving)
 	switch {
 	case !taken:

@@ -80,7 +80,8 @@ func (e *Endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass Fo
 		return data[:k], false, err
 	}
 	body := &meteredReader{Reader: resp.Body}
-	a := jsonrpc.NewArrival(body, resp.ContentLength, call.BackendLimits(), e.MaxMessage)
+	body.arrival = jsonrpc.NewArrival(body, resp.ContentLength, call.BackendLimits(), e.MaxMessage)
+	a := &body.arrival
 	data, err = a.Begin()
 	if err != nil || data != nil {
 		return data, false, err
@@ -108,6 +109,8 @@ type meteredReader struct {
 	bound frame.Bound // nil until it is known that the document will be buffered
 	have  int
 	most  int // bytes that memory is reserved for
+
+	arrival jsonrpc.Arrival // of the document
 }
 
 // Read implements io.Reader.

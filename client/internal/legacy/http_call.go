@@ -30,7 +30,7 @@ type httpCall struct {
 	due       pendingAnswer // in a session
 
 	ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
-	end      context.CancelCauseFunc
+	cancel   context.CancelFunc
 	entered  bool // the owner's close waits for this goroutine
 	answered bool // the terminal arrived on the call's own stream
 	draining bool // a goroutine drains that stream and ends ctx
@@ -73,8 +73,8 @@ func (c *httpCall) run(ctx context.Context, carry func()) {
 		return // AfterFunc would cancel only after carry had begun
 	}
 	c.callerCtx = ctx
-	c.ctx, c.end = context.WithCancelCause(context.Background())
-	unfollow := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	unfollow := context.AfterFunc(ctx, c.cancel)
 	defer func() {
 		unfollow()
 		if !c.draining {
@@ -99,9 +99,6 @@ func (c *httpCall) OnMessage() {
 
 // OnEnd cancels what is done for a call that has ended another way.
 func (c *httpCall) OnEnd() { c.cancel() }
-
-// cancel cancels all that is done for the call.
-func (c *httpCall) cancel() { c.end(nil) }
 
 func (c *httpCall) leave() {
 	if c.entered {

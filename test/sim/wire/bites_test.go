@@ -51,7 +51,7 @@ var edgeMutations = []edgeMutation{
 	{"a stream is kept for a client that comes back (I13)", "was not kept for its time", "server/config.go",
 		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
 	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/internal/legacy/http_call.go",
-		"func() { c.end(context.Cause(ctx)) })\n", "func() {})\n"},
+		"context.AfterFunc(ctx, c.cancel)\n", "context.AfterFunc(ctx, func() {})\n"},
 	{"a stream that breaks was deaf for a while (I33)", "was not told of", "client/listen.go",
 		"	return l.invalidate(ctx)\n", "	return nil\n"},
 	{"what was agreed to once is asked for again (I33)", "was not told of", "client/listen.go",
