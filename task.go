@@ -358,9 +358,15 @@ func (c *taskIDCaller) Receive(ctx context.Context, res mcp.StreamedResult) (tak
 	if c.backend.client == nil || c.readsName && c.label() != "" || res.Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
-	res.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
+	res.Omit(taskMembers...) // a task is returned by tasks/result, which is read as a whole
 	return c.CallerExtension.Receive(ctx, res)
 }
+
+// taskMembers are omitted from a result that streams. A call of an interface would allocate
+// the slice each time.
+//
+//nolint:gochecknoglobals // constant
+var taskMembers = []mcp.Field{mcp.MetaRelatedTask}
 
 // scopeKey is the key of a backend's scope in the client's scope.
 type scopeKey struct{ of *backend.Backend }

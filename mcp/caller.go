@@ -100,11 +100,14 @@ type StreamedResult interface {
 	// if any.
 	Prepend(f Field, value []byte)
 
-	// Around registers a function that is called before (true) and after (false) each
-	// write to the client. The server is not read during a write, so this time must not
-	// count against the server.
-	Around(f func(taking bool))
+	// PauseWriting registers p, which is paused during each write to the client. The
+	// server is not read during a write, so this time must not count against the server.
+	PauseWriting(p Pauser)
 }
+
+// A Pauser measures time, and can be paused. The calls may be nested: time counts when
+// there were as many calls of Pause(false) as of Pause(true).
+type Pauser interface{ Pause(on bool) }
 
 // NoExtension is the [CallerExtension] of a Caller that can only send messages. A Caller
 // that can do some of the rest embeds it and defines that.

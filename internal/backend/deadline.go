@@ -122,9 +122,16 @@ func (d *deadline) pause(on bool) {
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
 func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
-	res.Around(d.pause)
+	res.PauseWriting((*writePause)(d))
 	return d.Caller.Extension().Receive(ctx, res)
 }
+
+// writePause is a deadline that is paused without its caller: the caller's own deadline is
+// registered as well.
+type writePause deadline
+
+// Pause implements [mcp.Pauser].
+func (p *writePause) Pause(on bool) { (*deadline)(p).pause(on) }
 
 // touch records activity; delta changes the number of reasons to pause. It does not
 // reset a timer if its limit has only moved further away: the timer checks when it

@@ -27,22 +27,26 @@ type Arriving struct {
 	passage jsonscan.Passage
 	stop    func()
 	stopped atomic.Bool
-	around  []func(taking bool)
+	pausers []mcp.Pauser
 	result  mcp.Result
 	to      io.Writer // of Flow
 
 	// Memory for what most results need of the slices above.
-	idRoom     [24]byte
-	frontRoom  [64]byte
-	aroundRoom [1]func(taking bool)
+	idRoom    [24]byte
+	frontRoom [64]byte
+	dropRoom  [4]jsonscan.Field
+	pauseRoom [1]mcp.Pauser
+	textRoom  [len(`{"isError":false}`)]byte // of result
 }
 
 // NewArriving returns the result after a has read its head. stop makes reading the rest
 // fail; it must not wait and may be called more than once.
 func NewArriving(a *Arrival, from mcp.Version, stop func()) *Arriving {
 	r := &Arriving{From: from, arrival: a, head: a.Head(), stop: stop}
-	r.around = r.aroundRoom[:0]
-	r.passage = jsonscan.Passage{ID: append(r.idRoom[:0], a.text.ID()...), Front: r.frontRoom[:0], Complete: true}
+	r.pausers = r.pauseRoom[:0]
+	r.passage = jsonscan.Passage{
+		ID: append(r.idRoom[:0], a.text.ID()...), Front: r.frontRoom[:0], Drop: r.dropRoom[:0], Complete: true,
+	}
 	return r
 }
 
@@ -88,10 +92,9 @@ func (a *Arriving) Omit(fields ...mcp.Field) {
 // member "result".
 func (a *Arriving) Wrap(f mcp.Field) { a.passage.Wrap = jsonscan.Field(f) }
 
-// Around registers a function that is called before (true) and after (false) each write
-// to the client. The server is not read during a write, so this time must not count
-// against the server.
-func (a *Arriving) Around(f func(taking bool)) { a.around = append(a.around, f) }
+// PauseWriting registers p, which is paused during each write to the client. The server is
+// not read during a write, so this time must not count against the server.
+func (a *Arriving) PauseWriting(p mcp.Pauser) { a.pausers = append(a.pausers, p) }
 
 // Stop ends the reading, so that Flow fails soon. It may be called by any goroutine at
 // any time, and does not wait.
@@ -125,11 +128,11 @@ func (a *Arriving) Flow(w io.Writer) error {
 
 // deliver makes the result that the Handler returns.
 func (a *Arriving) deliver(isError string) error {
-	text := "{}"
+	text := append(a.textRoom[:0], '{')
 	if isError != "" {
-		text = `{"isError":` + isError + `}`
+		text = append(append(text, `"isError":`...), isError...)
 	}
-	obj, err := mcp.ParseObject([]byte(text))
+	obj, err := mcp.ParseObject(append(text, '}'))
 	if err != nil {
 		return err
 	}
@@ -150,16 +153,16 @@ func (a *Arriving) Result() *mcp.Result {
 // client.
 var ErrNotTaken = errors.New("the client stopped reading the result")
 
-// clientWriter writes to the client and calls the functions registered by Around.
+// clientWriter writes to the client and pauses what is registered by PauseWriting.
 type clientWriter Arriving
 
-func (t *clientWriter) Write(p []byte) (int, error) {
-	for _, f := range t.around {
-		f(true)
+func (t *clientWriter) Write(data []byte) (int, error) {
+	for _, p := range t.pausers {
+		p.Pause(true)
 	}
-	n, err := t.to.Write(p)
-	for _, f := range t.around {
-		f(false)
+	n, err := t.to.Write(data)
+	for _, p := range t.pausers {
+		p.Pause(false)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrNotTaken, err)

@@ -160,19 +160,23 @@ type refusing struct{ err error }
 
 func (r refusing) Write([]byte) (int, error) { return 0, r.err }
 
-// Around's function is called before and after each write.
-func TestArrivingAround(t *testing.T) {
+type pauserFunc func(on bool)
+
+func (f pauserFunc) Pause(on bool) { f(on) }
+
+// What is registered is paused during each write.
+func TestArrivingPauseWriting(t *testing.T) {
 	a := arrivingOf(t, "", "}}", io.EOF)
 	taking, pieces := 0, 0
 	for range 2 {
-		a.Around(func(begins bool) {
-			if begins {
+		a.PauseWriting(pauserFunc(func(on bool) {
+			if on {
 				taking++
 				return
 			}
 			taking--
 			pieces++
-		})
+		}))
 	}
 	w := writerFunc(func(p []byte) (int, error) {
 		if taking != 2 {
