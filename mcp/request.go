@@ -199,7 +199,7 @@ func NewResult(raw []byte) (*Result, error) {
 // The values of resultType (2026-07-28, basic, "ResultType"). A result without the
 // member is complete.
 const (
-	ResultComplete      = "complete"
+	ResultComplete      = jsonscan.ResultComplete
 	ResultInputRequired = "input_required"
 	ResultTask          = "task" // of the extension io.modelcontextprotocol/tasks
 )
@@ -207,13 +207,5 @@ const (
 // Type returns the resultType of the result; an absent one is [ResultComplete]. A value
 // that is not a string is returned as its JSON text, which equals no type.
 func (r *Result) Type() string {
-	raw := r.Raw(FieldResultType)
-	switch string(raw) {
-	case "", `"complete"`: // nearly all results: make no string
-		return ResultComplete
-	}
-	if t, ok := jsonscan.DecodeText(raw); ok {
-		return t
-	}
-	return string(raw)
+	return jsonscan.ResultType(r.Raw(FieldResultType))
 }

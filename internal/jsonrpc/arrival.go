@@ -78,12 +78,4 @@ func (h *Head) Has(f mcp.Field) bool { return h.scanned().Has(jsonscan.Field(f))
 
 // Type returns the resultType, as [mcp.Result.Type] does. If it has not arrived, the
 // result counts as complete.
-func (h *Head) Type() string {
-	if !h.Has(mcp.FieldResultType) {
-		return mcp.ResultComplete
-	}
-	if t, ok := h.scanned().Text(jsonscan.FieldResultType); ok {
-		return t
-	}
-	return string(h.scanned().Raw(jsonscan.FieldResultType))
-}
+func (h *Head) Type() string { return jsonscan.ResultType(h.scanned().Raw(jsonscan.FieldResultType)) }

@@ -19,6 +19,23 @@ func DecodeText(raw []byte) (string, bool) {
 	return text, true
 }
 
+// ResultComplete is the type of a result without a resultType.
+const ResultComplete = "complete"
+
+// ResultType returns the type of a result, given the JSON text of its resultType, or nothing
+// if it has none. A value that is not a string is returned as its JSON text, which equals no
+// type.
+func ResultType(raw []byte) string {
+	switch string(raw) {
+	case "", `"complete"`: // nearly all results: make no string
+		return ResultComplete
+	}
+	if text, ok := DecodeText(raw); ok {
+		return text
+	}
+	return string(raw)
+}
+
 // TextOf is DecodeText with U+FFFD for an unpaired surrogate, and with "" for any other value.
 func TextOf(raw []byte) string {
 	text, _ := decodeText(raw)

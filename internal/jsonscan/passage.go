@@ -211,7 +211,7 @@ func (f *flow) checkValue(field Field, start, end int) bool {
 			f.s.Invalid(start, `member "jsonrpc" is not "2.0"`, `send "jsonrpc":"2.0"`)
 		}
 	case FieldResultType:
-		if text, ok := DecodeText(value); !ok || text != "complete" {
+		if ResultType(value) != ResultComplete {
 			f.s.Invalid(start, `member "resultType" is not "complete"`, "send it first")
 		}
 	default:

@@ -28,7 +28,7 @@ func All() []Mark {
 		{Name: "tools/call, added p99 against RP", Keys: "calls/*/*/added-p99-rp", Limit: 1.5},
 		{Name: "tools/call, allocations beyond net/http's, 100 B", Keys: "calls/100 B/*/allocs-ours", Limit: 0, Short: true},
 		{Name: "tools/call, allocations beyond net/http's, 10 KiB", Keys: "calls/10 KiB/*/allocs-ours", Limit: 0, Bound: 2, Short: true},
-		{Name: "tools/call, allocations beyond net/http's, 1 MiB", Keys: "calls/1 MiB/*/allocs-ours", Limit: 0, Bound: 20, Short: true},
+		{Name: "tools/call, allocations beyond net/http's, 1 MiB", Keys: "calls/1 MiB/*/allocs-ours", Limit: 0, Bound: 5, Short: true},
 		{Name: "tools/call to stdio from stdio, added p50", Keys: "stdio/100 B/*, on pipes/added-p50", Limit: 100, Bound: 135, Unit: " us"},
 		{Name: "tools/call to stdio from HTTP, added p50", Keys: "stdio/100 B/*, over HTTP/added-p50", Limit: 100, Bound: 270, Unit: " us"},
 		{Name: "tools/call, CPU beside 200 backends against 1", Keys: "backends/one of 200/*/cpu-1", Limit: 1.1, Short: true},
