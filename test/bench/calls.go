@@ -31,9 +31,7 @@ type payload struct {
 
 // payloads returns the sizes of results, each with about one second of calls per start. One
 // client alone makes so many calls that in total at least twenty are slower than the 99th
-// percentile: fewer would be noise. All clients together make at least 100 calls in each
-// round of the short form, because asking a process for its allocations makes more or less of
-// them: with 26 calls of 1 MiB, their number for one call was off by 12 in the median.
+// percentile: fewer would be noise.
 func payloads() []payload {
 	return []payload{
 		{name: "100 B", tool: "text_100", size: 100, amount: amount{12000, 2000}},

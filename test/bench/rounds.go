@@ -49,7 +49,8 @@ type sample struct {
 	cpu           float64     // CPU seconds of the process per 1000 calls
 	times         load.Result // of one client alone, or of all if none ran alone
 	alone         bool
-	allocs, bytes float64 // allocated per call
+	calls         int     // of all clients, and of one client alone
+	allocs, bytes float64 // allocated per call, in all rounds of the start
 	peak          float64 // peak resident memory, MiB
 	progress      float64 // notifications per call
 	errors        float64
@@ -117,27 +118,93 @@ func rounds(ctx context.Context, entrants []*entrant, start int, a amount, sampl
 			return fmt.Errorf("%s: %d of the first %d calls: %w", e.name, r.Errors, r.Errors+r.Calls, r.First)
 		}
 	}
+	begun := make(map[string]proc.Runtime)
+	for _, e := range entrants {
+		var err error
+		if begun[e.name], err = e.begin(ctx); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
 	for i := range perStart {
 		for j := range entrants {
 			e := entrants[(start+i+j)%len(entrants)]
-			s, err := e.measure(ctx, a.over(perStart))
+			s, err := e.round(ctx, a.over(perStart))
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.name, err)
 			}
 			samples[e.name] = append(samples[e.name], s)
 		}
 	}
+	for _, e := range entrants {
+		all := samples[e.name]
+		if err := e.end(ctx, begun[e.name], all[len(all)-perStart:]); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
 	return ctx.Err()
 }
 
-// measure runs one round of one entrant.
+// measure runs one round of one entrant alone.
 func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
-	before, err := e.before(ctx)
+	begun, err := e.begin(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	s, err := e.round(ctx, a)
+	if err != nil {
+		return sample{}, err
+	}
+	one := []sample{s}
+	err = e.end(ctx, begun, one)
+	return one[0], err
+}
+
+// begin reads the allocations of the process before some rounds. The cost of asking the
+// process itself is subtracted: it is asked twice, and the second answer contains the cost of
+// the first.
+func (e *entrant) begin(ctx context.Context) (proc.Runtime, error) {
+	if e.process == nil {
+		return proc.Runtime{}, nil
+	}
+	once, err := e.ask(ctx)
+	if err != nil {
+		return once, err
+	}
+	r, err := e.ask(ctx)
+	r.Mallocs += r.Mallocs - once.Mallocs
+	r.Bytes += r.Bytes - once.Bytes
+	return r, err
+}
+
+// end sets the allocations per call of the rounds since begin. They are counted over all
+// rounds together: the runtime counts by the page, and the cost of asking varies.
+func (e *entrant) end(ctx context.Context, begun proc.Runtime, of []sample) error {
+	if e.process == nil {
+		return nil
+	}
+	r, err := e.ask(ctx)
+	if err != nil {
+		return err
+	}
+	calls := 0
+	for i := range of {
+		calls += of[i].calls
+	}
+	for i := range of {
+		of[i].allocs = (r.Mallocs - begun.Mallocs) / float64(calls)
+		of[i].bytes = (r.Bytes - begun.Bytes) / float64(calls)
+	}
+	return nil
+}
+
+// round runs one round of one entrant, and counts no allocations.
+func (e *entrant) round(ctx context.Context, a amount) (sample, error) {
+	before, err := e.before()
 	if err != nil {
 		return sample{}, err
 	}
 	many := load.Run(ctx, e.callers, a.many)
-	after, err := e.after(ctx)
+	after, err := e.usage()
 	if err != nil {
 		return sample{}, err
 	}
@@ -148,17 +215,19 @@ func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
 	if many.Calls == 0 || one.Calls == 0 {
 		return sample{}, firstOf(many.First, one.First, ctx.Err())
 	}
-	calls := float64(many.Calls)
+	total := many.Calls
+	if a.one > 0 {
+		total += one.Calls
+	}
 	return sample{
 		rate:     many.PerSecond(),
 		counted:  e.process != nil,
-		cpu:      (after.CPU - before.CPU).Seconds() * 1000 / calls,
+		cpu:      (after.CPU - before.CPU).Seconds() * 1000 / float64(many.Calls),
 		times:    one,
 		alone:    a.one > 0,
-		allocs:   (after.Mallocs - before.Mallocs) / calls,
-		bytes:    (after.Bytes - before.Bytes) / calls,
+		calls:    total,
 		peak:     float64(after.Peak) / (1 << 20),
-		progress: float64(many.Progress) / calls,
+		progress: float64(many.Progress) / float64(many.Calls),
 		errors:   float64(many.Errors + one.Errors),
 		first:    firstOf(many.First, one.First),
 	}, nil
@@ -179,43 +248,23 @@ type reading struct {
 	proc.Runtime
 }
 
-// before reads the usage of the process before a run, and resets its peak. The cost of
-// asking the process itself is subtracted from its allocations: it is asked twice, and the
-// second answer contains the cost of the first.
-func (e *entrant) before(ctx context.Context) (reading, error) {
-	var r reading
+// before resets the peak of the process and reads its usage.
+func (e *entrant) before() (proc.Usage, error) {
 	if e.process == nil {
-		return r, nil
+		return proc.Usage{}, nil
 	}
-	once, err := e.ask(ctx)
-	if err != nil {
-		return r, err
-	}
-	if r.Runtime, err = e.ask(ctx); err != nil {
-		return r, err
-	}
-	r.Mallocs += r.Mallocs - once.Mallocs
-	r.Bytes += r.Bytes - once.Bytes
 	if err := e.process.ResetPeak(); err != nil {
-		return r, err
+		return proc.Usage{}, err
 	}
-	r.Usage, err = e.process.Usage()
-	return r, err
+	return e.usage()
 }
 
-// after reads the usage of the process after a run. It asks the process last, because
-// answering uses a processor.
-func (e *entrant) after(ctx context.Context) (reading, error) {
-	var r reading
+// usage reads the usage of the process.
+func (e *entrant) usage() (proc.Usage, error) {
 	if e.process == nil {
-		return r, nil
+		return proc.Usage{}, nil
 	}
-	var err error
-	if r.Usage, err = e.process.Usage(); err != nil {
-		return r, err
-	}
-	r.Runtime, err = e.ask(ctx)
-	return r, err
+	return e.process.Usage()
 }
 
 // ask asks the process for its allocations.
