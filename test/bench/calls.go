@@ -38,7 +38,7 @@ func payloads() []payload {
 		{name: "1 KiB", tool: "text_1024", size: 1 << 10, amount: amount{many: 6000}, plotted: true},
 		{name: "10 KiB", tool: "text_10240", size: 10 << 10, amount: amount{6000, 2000}},
 		{name: "100 KiB", tool: "text_102400", size: 100 << 10, amount: amount{many: 1500}, plotted: true},
-		{name: "1 MiB", tool: "text_1048576", size: 1 << 20, amount: amount{1800, 400}},
+		{name: "1 MiB", tool: "text_1048576", size: 1 << 20, amount: amount{3600, 400}},
 	}
 }
 
