@@ -29,6 +29,7 @@ const (
 // their paths.
 func markdown(t *testing.T) map[string]string {
 	t.Helper()
+	logFolder()
 	names, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)

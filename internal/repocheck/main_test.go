@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 )
 
@@ -20,3 +21,12 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// logFolder must be called before files of the repository are read. The go command reuses
+// the result of tests while the files that they have opened are the same. Its log of these
+// files begins after TestMain has changed the folder, so it would look for them in this one.
+var logFolder = sync.OnceFunc(func() {
+	if err := os.Chdir("."); err != nil {
+		panic(err)
+	}
+})

@@ -315,6 +315,7 @@ func TestRepoToolsAreAModuleOfTheirOwn(t *testing.T) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
+	logFolder()
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

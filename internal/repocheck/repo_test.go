@@ -108,7 +108,10 @@ func (c methodCall) receiver() string {
 }
 
 // repoSources reads the tree once for all tests.
-var repoSources = sync.OnceValues(func() ([]sourceFile, error) { return loadSources(".") })
+var repoSources = sync.OnceValues(func() ([]sourceFile, error) {
+	logFolder()
+	return loadSources(".")
+})
 
 // loadSources parses each Go file below root, in the order of their paths.
 func loadSources(root string) ([]sourceFile, error) {
