@@ -33,7 +33,7 @@ type gateway struct {
 }
 
 // newGateway builds the binary and writes its configurations.
-func newGateway(t *testing.T, servers []server) gateway {
+func newGateway(t testing.TB, servers []server) gateway {
 	t.Helper()
 	dir := t.TempDir()
 	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
@@ -63,7 +63,7 @@ func newGateway(t *testing.T, servers []server) gateway {
 }
 
 // write writes the configuration of a gateway that has the servers, with these keys besides.
-func (gw gateway) write(t *testing.T, path string, servers []server, keys map[string]any) {
+func (gw gateway) write(t testing.TB, path string, servers []server, keys map[string]any) {
 	t.Helper()
 	// The keys of an encoded map are sorted, like the servers.
 	entries := make(map[string]any)
@@ -150,13 +150,13 @@ func (gw gateway) attach() target {
 }
 
 // startAttached starts the gateway that the clients on attach share.
-func (gw gateway) startAttached(t *testing.T) *foreign.Process {
+func (gw gateway) startAttached(t testing.TB) *foreign.Process {
 	t.Helper()
 	return foreign.Start(t, "env", "XDG_STATE_HOME="+gw.state, gw.bin, "serve", "--config", gw.small, "--listen", "127.0.0.1:0")
 }
 
 // end ends a gateway.
-func (gw gateway) end(t *testing.T, p *foreign.Process) {
+func (gw gateway) end(t testing.TB, p *foreign.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func (gw gateway) end(t *testing.T, p *foreign.Process) {
 }
 
 // start serves all clients on one endpoint.
-func (gw gateway) start(t *testing.T) *foreign.Process {
+func (gw gateway) start(t testing.TB) *foreign.Process {
 	t.Helper()
 	p := foreign.Start(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
 	if *viaProfile {
@@ -176,7 +176,7 @@ func (gw gateway) start(t *testing.T) *foreign.Process {
 
 // occupy opens a session that is never closed, with a child process of every server that
 // has one, so that the gateway has something to end.
-func (gw gateway) occupy(t *testing.T, p *foreign.Process, ans answers) {
+func (gw gateway) occupy(t testing.TB, p *foreign.Process, ans answers) {
 	t.Helper()
 	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, ans).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
@@ -217,7 +217,7 @@ func (s *goSession) waitFor(ctx context.Context, p probes) error {
 
 // checkEnd signals the gateway to end while it has child processes and a session, and
 // checks what is left.
-func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
+func (gw gateway) checkEnd(t testing.TB, p *foreign.Process) {
 	t.Helper()
 	before := gw.processes(t)
 	if err := p.Signal(syscall.SIGTERM); err != nil {
@@ -242,13 +242,13 @@ func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
 }
 
 // processes returns the command lines of the gateways and their child processes.
-func (gw gateway) processes(t *testing.T) []string {
+func (gw gateway) processes(t testing.TB) []string {
 	t.Helper()
 	return running(t, gw.mark)
 }
 
 // running returns the command lines of processes with a mark among their arguments.
-func running(t *testing.T, mark string) []string {
+func running(t testing.TB, mark string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,ppid=,args=").Output()
 	if err != nil {

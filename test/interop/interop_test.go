@@ -34,7 +34,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestInterop lets every client use every server, on every route, and prints the
 // table.
-func TestInterop(t *testing.T) {
+func TestInterop(t *testing.T) { tryAll(foreign.RepeatErrors(t)) }
+
+func tryAll(t testing.TB) {
+	t.Helper()
 	on := languages(t)
 	space := newWorkspace(t)
 	all := chosen(*onlyClients, clients(t, on), func(c client) string { return c.name })
@@ -185,7 +188,7 @@ func newPlan(r row, at target, ans answers, servers ...probes) plan {
 }
 
 // runAll runs all plans, some clients concurrently.
-func runAll(t *testing.T, all []client, plans []plan) results {
+func runAll(t testing.TB, all []client, plans []plan) results {
 	t.Helper()
 	var (
 		mu    sync.Mutex

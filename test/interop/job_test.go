@@ -116,7 +116,7 @@ func profileOf(client string) profile {
 func (p profile) tries(f feature) bool { return p.offers == nil || slices.Contains(p.offers, f) }
 
 // clients returns the clients in installed languages.
-func clients(t *testing.T, on machine) []client {
+func clients(t testing.TB, on machine) []client {
 	t.Helper()
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 	newest := []string{"2025-11-25", modernVersion}

@@ -26,7 +26,7 @@ type machine struct {
 
 // languages installs the clients and servers of each installed language. In CI a missing
 // one is an error.
-func languages(t *testing.T) machine {
+func languages(t testing.TB) machine {
 	t.Helper()
 	var on machine
 	if why := foreign.LacksNode(t); why != "" {
@@ -53,7 +53,7 @@ func languages(t *testing.T) machine {
 }
 
 // compile builds the clients that have a compiler of their own.
-func (m *machine) compile(t *testing.T) {
+func (m *machine) compile(t testing.TB) {
 	t.Helper()
 	if why := foreign.LacksRust(t); why != "" {
 		m.lacks = append(m.lacks, why+": the client in Rust did not run")

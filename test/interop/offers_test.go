@@ -12,7 +12,7 @@ import (
 
 // checkOffers compares the missing probes with what each server declares, so that a probe
 // is missing only if the server does not offer the feature.
-func checkOffers(t *testing.T, servers []server, ans answers) {
+func checkOffers(t testing.TB, servers []server, ans answers) {
 	t.Helper()
 	for _, s := range servers {
 		if s.shared {

@@ -20,7 +20,7 @@ const (
 
 // writePage writes a new table into the page, after the line begin. The tables are not compared, because results
 // that depend on timing differ from run to run.
-func writePage(t *testing.T, begin, table string) {
+func writePage(t testing.TB, begin, table string) {
 	t.Helper()
 	old, err := os.ReadFile(page)
 	if err != nil {

@@ -62,7 +62,7 @@ type workspace struct {
 
 const fileText = "the points are set"
 
-func newWorkspace(t *testing.T) workspace {
+func newWorkspace(t testing.TB) workspace {
 	t.Helper()
 	// The server compares real paths, and the temporary folder may be a link.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -84,7 +84,7 @@ func (w workspace) rootURI() string {
 }
 
 // startServers starts the servers with a URL and returns all in installed languages.
-func startServers(t *testing.T, on machine, w workspace) []server {
+func startServers(t testing.TB, on machine, w workspace) []server {
 	t.Helper()
 	all := goServers(t, w)
 	if on.node != nil {
@@ -101,7 +101,7 @@ func startServers(t *testing.T, on machine, w workspace) []server {
 }
 
 // goServers are built with the Go SDK.
-func goServers(t *testing.T, w workspace) []server {
+func goServers(t testing.TB, w workspace) []server {
 	t.Helper()
 	goserver := foreign.BuildGo(t, ".", "./goserver")
 	goURL := foreign.Start(t, goserver, "-listen", "127.0.0.1:0").URL
@@ -118,7 +118,7 @@ func goServers(t *testing.T, w workspace) []server {
 }
 
 // packagedServers are installed by npm.
-func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
+func packagedServers(t testing.TB, node foreign.Node, w workspace) []server {
 	t.Helper()
 	everything := node.Module("@modelcontextprotocol/server-everything/dist/index.js")
 	filesystem := node.Module("@modelcontextprotocol/server-filesystem/dist/index.js")
@@ -149,7 +149,7 @@ type made struct {
 
 // scriptServers returns a server over stdio and over HTTP. If the SDK supports both eras,
 // the second is repeated behind a gateway that is configured to use the legacy one.
-func scriptServers(t *testing.T, w workspace, m made) []server {
+func scriptServers(t testing.TB, w workspace, m made) []server {
 	t.Helper()
 	script, err := filepath.Abs(m.script)
 	if err != nil {
@@ -185,7 +185,7 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 // sharedServer is a legacy process that all clients share, for effects between calls that a
 // modern client cannot see in processes of its own. No client can be asked there, so
 // nothing else is tested.
-func sharedServer(t *testing.T, node foreign.Node) server {
+func sharedServer(t testing.TB, node foreign.Node) server {
 	t.Helper()
 	script, err := filepath.Abs("servers/ts1.mjs")
 	if err != nil {

@@ -78,7 +78,7 @@ type issuer struct {
 	signer jose.Signer
 }
 
-func startIssuer(t *testing.T) *issuer {
+func startIssuer(t testing.TB) *issuer {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -108,7 +108,7 @@ func startIssuer(t *testing.T) *issuer {
 }
 
 // token signs a token for a resource. It is valid for longer than the tests take.
-func (i *issuer) token(t *testing.T, subject, resource string) string {
+func (i *issuer) token(t testing.TB, subject, resource string) string {
 	t.Helper()
 	claims, err := json.Marshal(map[string]any{
 		"iss": i.url, "sub": subject, "aud": resource, "scope": "mcp:use", "jti": rand.Text(),
@@ -157,7 +157,7 @@ func (o *output) String() string {
 }
 
 // withTokens runs all clients against such a gateway, and ends it.
-func (gw gateway) withTokens(t *testing.T, all []client, servers []server, ans answers, gaps []gap) route {
+func (gw gateway) withTokens(t testing.TB, all []client, servers []server, ans answers, gaps []gap) route {
 	t.Helper()
 	start := time.Now()
 	g := gw.startGuarded(t, rows(all), servers)
@@ -172,7 +172,7 @@ func (gw gateway) withTokens(t *testing.T, all []client, servers []server, ans a
 
 // startGuarded starts the gateway, with a token for each row and a policy that allows all of
 // them everything.
-func (gw gateway) startGuarded(t *testing.T, rows []row, servers []server) *guarded {
+func (gw gateway) startGuarded(t testing.TB, rows []row, servers []server) *guarded {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
 	if err != nil {
@@ -216,7 +216,7 @@ func (gw gateway) startGuarded(t *testing.T, rows []row, servers []server) *guar
 }
 
 // get returns the response to a GET without a session, with a token or "".
-func (g *guarded) get(t *testing.T, path, token string) (status int, body string) {
+func (g *guarded) get(t testing.TB, path, token string) (status int, body string) {
 	t.Helper()
 	base, _, _ := strings.Cut(g.URL, "/mcp")
 	ctx, cancel := context.WithTimeout(t.Context(), featureLimit)
@@ -244,7 +244,7 @@ func (g *guarded) get(t *testing.T, path, token string) (status int, body string
 
 // checkRefusal checks that a client without a token gets nothing: otherwise the tokens of the
 // others would prove nothing.
-func (g *guarded) checkRefusal(t *testing.T) {
+func (g *guarded) checkRefusal(t testing.TB) {
 	t.Helper()
 	if status, body := g.get(t, "/mcp", ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token: got %d %s", status, body)
@@ -254,7 +254,7 @@ func (g *guarded) checkRefusal(t *testing.T) {
 // crash ends the gateway with the signal that has the runtime write all stacks, and looks for
 // tokens in all that it has written: its output with these stacks, its status and metrics, the
 // audit record and its state.
-func (g *guarded) crash(t *testing.T) {
+func (g *guarded) crash(t testing.TB) {
 	t.Helper()
 	var found []canary.Leak
 	for _, path := range []string{"/status", "/metrics"} {
@@ -308,7 +308,7 @@ func (g *guarded) crash(t *testing.T) {
 
 // awaitEnd returns when the child processes have ended. Those of a crashed gateway end by
 // themselves.
-func (g *guarded) awaitEnd(t *testing.T) {
+func (g *guarded) awaitEnd(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*foreign.StopGrace)
 	defer cancel()
