@@ -15,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progressAttempts is how often progress is tested. Progress is lost while a request is
-// parked because the server has asked something during it.
-const progressAttempts = 2
+// progressAttempts is how often progress is tested. Steps may be missing by chance: of those that
+// a client has not read, the newest remains.
+const progressAttempts = 5
 
 // tryProgress expects every step, in order, with the token of the call.
 func (s *goSession) tryProgress(ctx context.Context, p *callProbe) error {

@@ -34,20 +34,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestInterop lets every client use every server, on every route, and prints the
 // table.
-func TestInterop(t *testing.T) { tryAll(foreign.RepeatErrors(t)) }
-
-func tryAll(t testing.TB) {
-	t.Helper()
-	on := languages(t)
-	space := newWorkspace(t)
-	all := chosen(*onlyClients, clients(t, on), func(c client) string { return c.name })
-	servers := chosen(*onlyServers, startServers(t, on, space), func(s server) string { return s.name })
+func TestInterop(t *testing.T) {
+	tb := foreign.RepeatErrors(t)
+	on := languages(tb)
+	space := newWorkspace(tb)
+	all := chosen(*onlyClients, clients(tb, on), func(c client) string { return c.name })
+	servers := chosen(*onlyServers, startServers(tb, on, space), func(s server) string { return s.name })
 	ans := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
-	checkOffers(t, servers, ans)
+	checkOffers(tb, servers, ans)
 
-	gw := newGateway(t, servers)
-	endpoint := gw.start(t)
-	gw.occupy(t, endpoint, ans)
+	gw := newGateway(tb, servers)
+	endpoint := gw.start(tb)
+	gw.occupy(tb, endpoint, ans)
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, always(target{URL: endpoint.URL}))},
@@ -55,43 +53,43 @@ func tryAll(t testing.TB) {
 	}
 	var attached *foreign.Process
 	if *attach {
-		attached = gw.startAttached(t)
+		attached = gw.startAttached(tb)
 		ways[2] = way{route{name: "through attach", piped: true, rows: rows(all), gaps: sharedGaps()}, through(servers, always(gw.attach()))}
 	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {
 		start := time.Now()
-		w.route.results = runAll(t, all, w.plans(w.route, ans))
-		t.Logf("%s: %v", w.route.name, time.Since(start).Round(time.Second))
+		w.route.results = runAll(tb, all, w.plans(w.route, ans))
+		tb.Logf("%s: %v", w.route.name, time.Since(start).Round(time.Second))
 		tab.routes = append(tab.routes, w.route)
 	}
 	if attached != nil {
-		gw.end(t, attached)
+		gw.end(tb, attached)
 	}
-	tokens := gw.withTokens(t, all, servers, ans, tab.routes[1].gaps)
-	gw.checkEnd(t, endpoint)
+	tokens := gw.withTokens(tb, all, servers, ans, tab.routes[1].gaps)
+	gw.checkEnd(tb, endpoint)
 
 	var text strings.Builder
 	if err := tab.print(&text); err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 	var comparison strings.Builder
 	if err := tab.printTokens(&comparison, tokens, tab.routes[1]); err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 	fmt.Print(text.String(), comparison.String())
 	on.printSkipped(os.Stdout)
 	if *update {
-		writePage(t, pageBegin, text.String())
-		writePage(t, tokensBegin, comparison.String())
+		writePage(tb, pageBegin, text.String())
+		writePage(tb, tokensBegin, comparison.String())
 	}
 	for _, r := range tab.routes {
 		for _, line := range tab.judge(r) {
-			t.Error(line)
+			tb.Error(line)
 		}
 	}
 	for _, line := range tab.differences(tokens, tab.routes[1]) {
-		t.Error(line)
+		tb.Error(line)
 	}
 }
 

@@ -15,7 +15,10 @@ use rmcp::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::{
+    process::Command,
+    time::{sleep, timeout},
+};
 
 use crate::{Outcome, handler::Handler};
 
@@ -26,6 +29,11 @@ pub const FEATURES: &[&str] = &[
 ];
 
 const POLL: Duration = Duration::from_millis(50);
+
+/// How often progress is tried, and how long the steps of a call that has ended may take.
+/// Steps may be missing by chance: of those that a client has not read, the newest remains.
+const PROGRESS_ATTEMPTS: usize = 5;
+const STEPS_PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Session {
     client: RunningService<RoleClient, Handler>,
@@ -161,23 +169,27 @@ impl Session {
             if got.is_ok() || want["eventually"] != true {
                 return got;
             }
-            tokio::time::sleep(POLL).await;
+            sleep(POLL).await;
         }
     }
 
     /// Wants every step of a call: this SDK gives each call a token.
     async fn progress(&self, want: &Value) -> Outcome {
-        let before = self.client.service().count("progress", "");
-        self.call(want).await?;
         let steps = want["steps"].as_u64().unwrap_or_default() as usize;
-        self.heard("progress", before + steps).await;
-        Ok(())
+        for _ in 0..PROGRESS_ATTEMPTS {
+            let before = self.client.service().count("progress", "");
+            self.call(want).await?;
+            if timeout(STEPS_PATIENCE, self.heard("progress", before + steps)).await.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(format!("steps are missing in each of {PROGRESS_ATTEMPTS} calls"))
     }
 
     /// Waits for the number of notifications; the limit of the feature ends it.
     async fn heard(&self, method: &str, count: usize) {
         while self.client.service().count(method, "") < count {
-            tokio::time::sleep(POLL).await;
+            sleep(POLL).await;
         }
     }
 

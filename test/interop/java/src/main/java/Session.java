@@ -25,6 +25,14 @@ final class Session {
 
   private static final long POLL_MS = 50;
 
+  /**
+   * How often progress is tried, and how long the steps of a call that has ended may take. Steps may
+   * be missing by chance: of those that a client has not read, the newest remains.
+   */
+  private static final int PROGRESS_ATTEMPTS = 5;
+
+  private static final Duration STEPS_PATIENCE = Duration.ofSeconds(2);
+
   private final Probe job;
   private final AtomicInteger steps = new AtomicInteger();
   private final Map<String, AtomicInteger> changes =
@@ -175,12 +183,19 @@ final class Session {
 
   /** Wants every step of a call that has a token. */
   private void progress(Probe want) throws InterruptedException {
-    int before = steps.get();
-    String got = textOf(callTool(want, "progress of " + want.text("name")).content());
-    while (steps.get() < before + want.number("steps")) {
-      Thread.sleep(POLL_MS);
+    for (int attempt = 0; attempt < PROGRESS_ATTEMPTS; attempt++) {
+      int before = steps.get();
+      String got = textOf(callTool(want, "progress of " + want.text("name")).content());
+      includes(got, want.text("want"));
+      long end = System.nanoTime() + STEPS_PATIENCE.toNanos();
+      while (System.nanoTime() - end < 0) {
+        if (steps.get() >= before + want.number("steps")) {
+          return;
+        }
+        Thread.sleep(POLL_MS);
+      }
     }
-    includes(got, want.text("want"));
+    throw new IllegalStateException("steps are missing in each of " + PROGRESS_ATTEMPTS + " calls");
   }
 
   private void complete(List<Probe> all) {
