@@ -86,7 +86,7 @@ func (gw gateway) write(t testing.TB, path string, servers []server, keys map[st
 		// On a busy machine everything starts slowly. A list without a server would be a
 		// correct response, but not the one that is compared here.
 		"limits": map[string]any{
-			"firstList": featureLimit.String(), "connect": featureLimit.String(), "headerRead": featureLimit.String(),
+			"firstList": featureLimit.String(), "connect": featureLimit.String(), "handshake": featureLimit.String(), "headerRead": featureLimit.String(),
 			"sessionUninitialized": featureLimit.String(), "callIdle": (2 * featureLimit).String(), "write": featureLimit.String(),
 		},
 	}

@@ -11,13 +11,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // progressAttempts is how often progress is tested. Steps may be missing by chance: of those that
-// a client has not read, the newest remains.
+// a client has not read, the newest remains, and they are lost while a request is parked because
+// the server has asked something.
 const progressAttempts = 5
+
+// stepsPatience is how long the steps of a call that has ended may take.
+const stepsPatience = 2 * time.Second
 
 // tryProgress expects every step, in order, with the token of the call.
 func (s *goSession) tryProgress(ctx context.Context, p *callProbe) error {
@@ -37,11 +42,13 @@ func (s *goSession) wantSteps(ctx context.Context, p *callProbe, token string) e
 	if err != nil {
 		return err
 	}
+	patience, cancel := context.WithTimeout(ctx, stepsPatience)
+	defer cancel()
 	for want := range p.Steps {
-		n, err := s.inbox.progress.take(ctx, func(n *mcp.ProgressNotificationParams) bool { return n.ProgressToken == token })
+		n, err := s.inbox.progress.take(patience, func(n *mcp.ProgressNotificationParams) bool { return n.ProgressToken == token })
 		switch {
 		case err != nil:
-			return fmt.Errorf("step %d: %w", want+1, err)
+			return fmt.Errorf("step %d: %w: %w", want+1, err, errMissed)
 		case n.Progress > float64(want+1) && n.Progress <= float64(p.Steps):
 			return fmt.Errorf("got progress %v, want %d: %w", n.Progress, want+1, errMissed)
 		case n.Progress != float64(want+1):

@@ -279,7 +279,8 @@ async def tasks(session, inbox, want):
 
 async def progress(session, inbox, want):
     """Expects every step, in order. Steps may be missing by chance: of those that a client
-    has not read, the newest remains."""
+    has not read, the newest remains, and they are lost while a request is parked because
+    the server has asked something."""
     every = list(range(1, want["steps"] + 1))
     for _ in range(PROGRESS_ATTEMPTS):
         seen, all_seen = [], asyncio.Event()

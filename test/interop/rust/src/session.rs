@@ -31,7 +31,8 @@ pub const FEATURES: &[&str] = &[
 const POLL: Duration = Duration::from_millis(50);
 
 /// How often progress is tried, and how long the steps of a call that has ended may take.
-/// Steps may be missing by chance: of those that a client has not read, the newest remains.
+/// Steps may be missing by chance: of those that a client has not read, the newest remains, and
+/// they are lost while a request is parked because the server has asked something.
 const PROGRESS_ATTEMPTS: usize = 5;
 const STEPS_PATIENCE: Duration = Duration::from_secs(2);
 
