@@ -278,6 +278,63 @@ func TestSlowServerOfBothErasOverLines(t *testing.T) {
 	})
 }
 
+// probeTime is how long a server may leave a probe over HTTP unanswered.
+const probeTime = 10 * time.Second
+
+// The same over HTTP: what the first probe leaves open, another one finds out after the
+// handshake, while calls go on.
+func TestSlowServerOfBothErasOverHTTP(t *testing.T) {
+	for name, first := range map[string]func(*faultyserver.Exchange){
+		"slow":   func(x *faultyserver.Exchange) { x.Hold() },
+		"broken": func(x *faultyserver.Exchange) { x.Abort() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){}}
+				s.On["server/discover"] = func(x *faultyserver.Exchange) {
+					if s.Count("server/discover") == 1 {
+						first(x)
+					}
+					x.Result(`{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}}}`)
+				}
+				c := dialHTTP(t, s, client.Config{})
+				for range 2 {
+					res, err := within(t, c, echo(t), &recorder{})
+					wantResult(t, res, err, `{"content":[]}`)
+					synctest.Wait()
+				}
+				if got := c.Stats().Era; got != mcp.EraModern || s.Count("initialize") != 1 {
+					t.Errorf("era %v after %d handshakes, want modern after one", got, s.Count("initialize"))
+				}
+			})
+		})
+	}
+}
+
+// A legacy server that answers nothing that it does not know gets two probes, however many
+// sessions are opened.
+func TestSilentLegacyServerOverHTTP(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){}}
+		s.On["server/discover"] = func(x *faultyserver.Exchange) { x.Hold() }
+		c := dialHTTP(t, s, client.Config{})
+		for i := range 3 {
+			scope := mcp.NewScope(string(rune('a'+i)), &recorder{})
+			began := time.Now()
+			res, err := within(t, c, in(scope, echo(t)), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			if took := time.Since(began); took > probeTime {
+				t.Errorf("took %v", took)
+			}
+			time.Sleep(time.Minute)
+			scope.End()
+		}
+		if got := c.Stats().Era; got != mcp.EraLegacy || s.Count("server/discover") != 2 {
+			t.Errorf("era %v after %d probes, want legacy after two", got, s.Count("server/discover"))
+		}
+	})
+}
+
 // A server that answers the probe only in its first process is used as a legacy server
 // and not started over and over.
 func TestSlowFirstProcessOverLines(t *testing.T) {

@@ -43,7 +43,8 @@ func (l *sseLink) stop() { l.ForgetConnections() }
 type httpLink struct{ *httpconn.Endpoint }
 
 // probeHTTP limits the time of a probe, as part of Handshake. A server that takes
-// longer gets a handshake in the remaining time, and will refuse it if it is modern.
+// longer gets a handshake in the remaining time. It will refuse that if it is modern, and
+// is probed again if it is not.
 const probeHTTP = 10 * time.Second
 
 // detect does not probe if the version is configured: the server may not support a
@@ -81,7 +82,7 @@ func (h *httpLink) probe(ctx context.Context, of *mcp.Request) (protocol, error)
 		return nil, err
 	}
 	l := legacy.New(h.Setup, &legacy.HTTPDialer{Endpoint: h.Endpoint}, mcp.LatestLegacy)
-	l.ProbeTime = time.Since(began)
+	l.ProbeTime, l.Unanswered = time.Since(began), found == isSilent
 	return l, nil
 }
 

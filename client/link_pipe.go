@@ -164,7 +164,7 @@ func (l *pipeLink) probe(ctx context.Context, p *stdio.Pipe) (protocol, error) {
 	case isModern:
 		m.Discovered = end.Result
 		return m, nil
-	case isLegacy:
+	case isLegacy, isSilent:
 		l.keepSpare(p)
 		return legacy.New(l.Setup, l, mcp.LatestLegacy), nil
 	default:

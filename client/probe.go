@@ -85,6 +85,7 @@ type probeResult uint8
 const (
 	isLegacy probeResult = iota // or a response that no modern server would send
 	isModern
+	isSilent    // no response: a legacy server, or one that was too slow
 	isUndecided // the response indicates no era; its error is returned
 )
 
@@ -124,7 +125,7 @@ func decide(s *call.Setup, res *mcp.Result, err error) (probeResult, error) {
 	case isFault && f.Outcome == mcp.NotDispatched:
 		return isUndecided, err
 	default:
-		return isLegacy, nil
+		return isSilent, nil
 	}
 }
 

@@ -76,8 +76,7 @@ func mayBeSSE(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
-// IsModern reports false: over HTTP, the probe has been answered before the handshake
-// begins.
+// IsModern reports false: over HTTP, the probe has ended before the handshake begins.
 func (d *HTTPDialer) IsModern(Conn) bool { return false }
 
 // SharesStream reports true for HTTP with SSE. In Streamable HTTP each call has its own

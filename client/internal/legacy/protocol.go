@@ -35,7 +35,10 @@ type Protocol struct {
 	dial      Dialer
 	want      mcp.Version
 	ProbeTime time.Duration // spent on the probe, out of the time for the first handshake
-	group     call.Goroutines
+	// Unanswered is set if the server has sent no response to the probe. It is probed again
+	// after the first handshake, because a server of both eras may have started slowly.
+	Unanswered bool
+	group      call.Goroutines
 
 	shared scopedSession // used with Share
 	pool   pool
@@ -259,10 +262,13 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, of *mcp.Request, 
 	}
 	s.opening = openingOf(s.conn, began)
 	// Registered last, so that stats and close see complete sessions only.
-	l.connected.Store(true)
+	isFirst := !l.connected.Swap(true)
 	if !l.register(s) {
 		l.discard(s)
 		return nil, l.Closed()
+	}
+	if isFirst && l.Unanswered {
+		l.Recheck(of)
 	}
 	return s, nil
 }
