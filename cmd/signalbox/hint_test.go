@@ -4,6 +4,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -72,6 +73,11 @@ func TestServersThatAreNotMCP(t *testing.T) {
 // (FAULTS, "TLS expired/wrong name/self-signed").
 func TestServerWithABadCertificate(t *testing.T) {
 	t.Parallel()
+	// Reads all certificates of the machine, once. Under the race detector and beside other
+	// tests that takes seconds, which are not part of the time of a connection.
+	if _, err := x509.SystemCertPool(); err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewUnstartedServer(commandtest.Answering(200, "text/plain", ""))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	server.StartTLS()
