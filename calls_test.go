@@ -423,7 +423,7 @@ func TestDurationsOfCalls(t *testing.T) {
 func TestRecordedPathAllocations(t *testing.T) {
 	g, reqs := pathGateway(t, 1, "tools/call", `{"name":"b000__add","arguments":{"a":1}}`)
 	measure := func(times *mcp.Timeline) float64 {
-		return testing.AllocsPerRun(200, func() {
+		return leastAllocs(func() {
 			req := *reqs["modern"]
 			if times != nil {
 				*times = mcp.Timeline{}
