@@ -50,7 +50,7 @@ test: ## unit tests, in seconds; transcripts in some pairs of modes
 
 # The last two tests judge memory and time, and run alone and without the race detector.
 race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; transcripts in every pair of modes; a test under ulimit -v, and one of a time
-	TRANSCRIPTS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox && go test -count=1 -vet=off -run TestViewIsMadeInTime -v .
+	TRANSCRIPTS=all GOGC=400 go test -race -vet=off -timeout 20m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox && go test -count=1 -vet=off -run TestViewIsMadeInTime -v .
 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all); those of identity and of composition, which unit tests find, that match IDENTITY (all)
 	go run ./test/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./test/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./test/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000 && go test -count=1 -vet=off -timeout 30m ./internal/repocheck -v -run 'TestMutationsOfEntries$$' -entries='$(IDENTITY)'
