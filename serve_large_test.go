@@ -505,19 +505,19 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 // The id of a task in the _meta of a large result is the server's own, which no client knows.
 // It is omitted when it comes after the members that have been passed on.
 func TestRelatedTaskOfLargeResult(t *testing.T) {
-	result := `{"content":[{"type":"text","text":"` + strings.Repeat("x", largePart) + `"}],` +
+	result := `"content":[{"type":"text","text":"` + strings.Repeat("x", largePart) + `"}],` +
 		`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"of-the-server"},"own":1}}`
-	for _, modern := range []bool{false, true} {
+	for behind, head := range map[string]string{"legacy": "{", "modern": `{"resultType":"complete",`} {
 		synctest.Test(t, func(t *testing.T) {
-			s := gatewaytest.ServerWithTools(modern, "large")
-			s.On["tools/call"] = gatewaytest.ResultHandler(result)
+			s := gatewaytest.ServerWithTools(behind == "modern", "large")
+			s.On["tools/call"] = gatewaytest.ResultHandler(head + result)
 			h := gatewaytest.Backends{"b": s}.Open(t, nil)
 			for era, got := range map[string]string{
 				"legacy": h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__large"}`), h.Legacy()).Body,
 				"modern": h.PostModern("1", "tools/call", "b__large", "").Body,
 			} {
 				if len(got) < largePart || !strings.Contains(got, `"own":1`) || strings.Contains(got, "related-task") {
-					t.Errorf("a %s client of a server of the modern era, %t: %d bytes, which end with %s", era, modern, len(got), got[max(0, len(got)-200):])
+					t.Errorf("%s to %s: %d bytes, which end with %s", era, behind, len(got), got[max(0, len(got)-200):])
 				}
 			}
 		})

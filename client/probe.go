@@ -85,7 +85,7 @@ type probeResult uint8
 const (
 	isLegacy probeResult = iota // or a response that no modern server would send
 	isModern
-	isSilent    // no response: a legacy server, or one that was too slow
+	isSilent    // no valid response: a legacy server, or one that had not started
 	isUndecided // the response indicates no era; its error is returned
 )
 

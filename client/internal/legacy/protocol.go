@@ -35,8 +35,8 @@ type Protocol struct {
 	dial      Dialer
 	want      mcp.Version
 	ProbeTime time.Duration // spent on the probe, out of the time for the first handshake
-	// Unanswered is set if the server has sent no response to the probe. It is probed again
-	// after the first handshake, because a server of both eras may have started slowly.
+	// Unanswered is set if the server has sent no valid response to the probe. It is probed
+	// again after the first handshake, because a server of both eras may have started slowly.
 	Unanswered bool
 	group      call.Goroutines
 
