@@ -311,6 +311,37 @@ func TestSlowServerOfBothErasOverHTTP(t *testing.T) {
 	}
 }
 
+// A listen of the legacy era goes on when the second probe has shown that the server is modern.
+func TestListenOutlivesTheSecondProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = `{"tools":{"listChanged":true}}`
+		ready := make(chan struct{})
+		s.On["server/discover"] = func(x *faultyserver.Exchange) {
+			if s.Count("server/discover") == 1 {
+				x.Abort()
+			}
+			<-ready
+			x.Result(`{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{"listChanged":true}}}`)
+		}
+		c, ear := dialHTTP(t, s, client.Config{}), &recorder{}
+		launch(t, c, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`), ear)
+		<-s.open
+		synctest.Wait()
+		close(ready)
+		synctest.Wait()
+		_, err := within(t, c, echo(t), &recorder{})
+		if got := c.Stats().Era; err != nil || got != mcp.EraModern {
+			t.Fatalf("era %v, %v", got, err)
+		}
+		s.listen <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		time.Sleep(time.Minute)
+		wantStrings(t, "the listen", ear.notifications(), []string{
+			`subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}`, "tools/list_changed",
+		})
+	})
+}
+
 // A legacy server that answers nothing that it does not know gets two probes, however many
 // sessions are opened.
 func TestSilentLegacyServerOverHTTP(t *testing.T) {
